@@ -18,13 +18,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
+from e2e.bench_fleet.ideal import ends
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
@@ -66,10 +66,11 @@ class Setting:
     tree: Path
 
     @property
-    def ideal(self) -> float:
-        """Seconds that a node takes by itself, on average."""
-        mean = fmean(takes(node_name(number), self.seconds, self.spread) for number in range(self.enough))
-        return mean + NODE_LOOK.total_seconds()
+    def ideal(self) -> tuple[float, ...]:
+        """When nodes would be done by an operator that takes no time, in seconds since the first began."""
+        agents = (takes(node_name(number), self.seconds, self.spread) for number in range(self.nodes))
+        nodes = (each + NODE_LOOK.total_seconds() for each in agents)
+        return tuple(itertools.islice(ends(nodes, self.in_flight), self.enough))
 
     @property
     def enough(self) -> int:
@@ -145,7 +146,7 @@ async def measure(server: ApiServer, setting: Setting) -> dict[str, str]:
         with (server.directory / "operator.log").open("wb") as log:
             argv = (*DIES_WITH_US, sys.executable, "-m", "nodeupgrade.controlplane")
             operator = await asyncio.create_subprocess_exec(*argv, env=environment, stdout=log, stderr=log)
-        timeline = Timeline(lambda: time.monotonic() - began)
+        timeline = Timeline(lambda: time.monotonic() - began, lambda: spent(operator.pid).cpu)
         try:
             following = asyncio.ensure_future(timeline.follow(admin, setting.enough))
             flying = asyncio.ensure_future(timeline.flying.wait())
@@ -175,13 +176,11 @@ def _row(  # noqa: PLR0917
     counted = writes(next(server.directory.parent.glob("audit.log")))
     events = sum(number for what, number in counted.items() if what.endswith(" events"))
     print(dict(counted), file=sys.stderr)
-    total = timeline.done[done]
-    rounds = done // setting.in_flight
-    whole = setting.ideal * done / setting.in_flight / total
-    steady = "–"
-    if rounds > 1:
-        span = timeline.done[rounds * setting.in_flight] - timeline.done[setting.in_flight]
-        steady = f"{(rounds - 1) * setting.ideal / span:.2f}"
+    total, ideal, first = timeline.done[done], setting.ideal, setting.in_flight
+    steady, cpu_steady = "–", "–"
+    if done > first:
+        steady = f"{(ideal[done - 1] - ideal[first - 1]) / (total - timeline.done[first]):.2f}"
+        cpu_steady = f"{(cpu - timeline.cpu[first]) / (done - first):.3f}"
     return {
         "nodes": str(setting.nodes),
         "RTT, ms": f"{setting.milliseconds:g}",
@@ -190,11 +189,12 @@ def _row(  # noqa: PLR0917
         "all claimed, s": f"{timeline.planned or float('nan'):.1f}",
         "done": str(done),
         "took, s": f"{total:.0f}",
-        "of the ideal": f"{whole:.2f}",
+        "of the ideal": f"{ideal[done - 1] / total:.2f}",
         "of the ideal, steadily": steady,
         "writes a node": f"{(sum(counted.values()) - events) / done:.1f}",
         "events a node": f"{events / done:.1f}",
         "CPU a node, s": f"{(cpu - early) / done:.3f}",
+        "CPU a node, steadily, s": cpu_steady,
         "memory, MB": f"{memory:.0f}",
         "status, KiB": f"{timeline.largest / 1024:.1f}",
         "p99 of a pass, s": f"≤ {p99:g}",

@@ -36,16 +36,19 @@ class Timeline:
 
     Attributes:
         done: the time at which so many nodes were done, by number.
+        cpu: likewise, what the operator had used until then, in seconds.
         largest: size of the largest status, in bytes.
     """
 
     clock: Callable[[], float]
+    used: Callable[[], float]
     first_pass: float | None = None
     planned: float | None = None
     first_in_flight: float | None = None
     over: float | None = None
     phase: str = ""
     done: dict[int, float] = field(default_factory=dict)
+    cpu: dict[int, float] = field(default_factory=dict)
     largest: int = 0
     flying: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the first node is in flight."""
@@ -83,7 +86,7 @@ class Timeline:
         counts = status.get("counts") or {}
         finished = counts.get("total", 0) - counts.get("pending", 0) - counts.get("inProgress", 0)
         for number in range(len(self.done) + 1, finished + 1):
-            self.done[number] = now
+            self.done[number], self.cpu[number] = now, self.used()
 
 
 @dataclass(frozen=True, slots=True)

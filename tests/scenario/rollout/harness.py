@@ -15,7 +15,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.reconcile import Pace, Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
@@ -57,6 +57,7 @@ class Scene:
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
     idle_time: timedelta = IDLE
+    pace: Pace | None = None
 
     def __post_init__(self) -> None:
         self.now = self.start
@@ -71,7 +72,7 @@ class Scene:
     def new_operator(self) -> Rollouts:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
         health = ScriptedHealth(self.health, lambda: self.now)
-        return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health)
+        return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health, pace=self.pace)
 
     async def apply(self, name: str = "to-1-33", **spec: Any) -> None:
         await self.kube.create(UPGRADES, upgrade_object(name, **spec))

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.engine.rollout.reconcile import Pace
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
+FOLLOW_SECONDS = 60.0
 FAILED = {Verdict.FAILED.value, Verdict.ROLLED_BACK.value}
 
 
@@ -27,6 +29,7 @@ class Case:
     threshold: int
     per_zone: int
     manual: bool
+    follows: bool
     happenings: dict[int, tuple[str, int]]
     names: list[str] = field(init=False)
 
@@ -63,6 +66,7 @@ CASES = st.builds(
     threshold=st.integers(1, 5),
     per_zone=st.integers(1, 3),
     manual=st.booleans(),
+    follows=st.booleans(),
     happenings=st.dictionaries(
         st.integers(2, 40), st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 4)), max_size=8
     ),
@@ -76,7 +80,8 @@ def test_no_budget_is_exceeded_and_it_ends(case: Case) -> None:
 
 
 async def live_through(case: Case) -> None:
-    scene = Scene(parts=dict(zip(case.names, case.parts, strict=True)))
+    pace = Pace(follow=FOLLOW_SECONDS if case.follows else 0.0)
+    scene = Scene(parts=dict(zip(case.names, case.parts, strict=True)), pace=pace)
     for number, name in enumerate(case.names):
         await scene.fleet.add_node(name, overrides={"metadata": {"labels": {"zone": "ab"[number % 2]}}})
     await scene.apply(**case.spec)

@@ -78,7 +78,12 @@ class Operator:
     def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
         fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        pace = Pace(rest=kube.dice.choice([0.0, 1e6]), patience=kube.dice.choice([0.0, 0.0, None]), clock=clock)
+        pace = Pace(
+            rest=kube.dice.choice([0.0, 1e6]),
+            patience=kube.dice.choice([0.0, 0.0, None]),
+            follow=kube.dice.choice([0.0, 3.0, 1e6]),
+            clock=clock,
+        )
         self.rollouts = Rollouts(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace)
         self.following = asyncio.ensure_future(fleet.run())
         self.passing: asyncio.Future[Any] | None = None

@@ -48,9 +48,9 @@ def test_it_rests_less_while_a_slot_waits() -> None:
     clock, upgrade = Clock(), upgrade_seen()
     cadence = Cadence(30.0, clock)
     cadence.planned(upgrade, (WAIT,), 0.01)
-    clock.now += 0.05
+    clock.now += 0.02
     cadence.slot_waits()
-    assert round(cadence.left(upgrade), 3) == 0.05
+    assert round(cadence.left(upgrade), 3) == 0.03
     cadence.planned(upgrade, (WAIT,), 9.0)
     cadence.slot_waits()
     assert cadence.left(upgrade) == LONGEST_REST_SECONDS

@@ -15,7 +15,8 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import Cordon, NodeAction, RestoreCordon, Wait, WriteStatus
 from nodeupgrade.engine.rollout.writing.budget import Rank, WriteBudget
-from nodeupgrade.engine.rollout.writing.lanes import Lanes, Results
+from nodeupgrade.engine.rollout.writing.lanes import Lanes
+from nodeupgrade.engine.rollout.writing.results import Results
 from nodeupgrade.ports.kube import ConflictError, RejectedError, UnavailableError
 from nodeupgrade.simulation.kube_fleet import node_object
 
@@ -139,6 +140,57 @@ async def test_what_writes_nothing_is_no_lane() -> None:
     wait = Wait(node=NodeName("x"), reason=Reason.PROGRESSING, message="")
     assert lanes.free((wait,), frozenset({NodeName("x")})) == (wait,)
     assert (await Server().run(lanes, wait)).applied == [wait]
+
+
+X = NodeName("x")
+
+
+async def test_what_follows_on_an_action_is_carried_out_in_the_same_run() -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    async def follow(node: NodeName, last: NodeAction | None) -> tuple[NodeAction, ...]:
+        asked.append((node, None if last is None else type(last).__name__))
+        return (restore(node),) if isinstance(last, Cordon) else ()
+
+    server = Server(errors={"Cordon y": RejectedError("no")})
+    results = await Lanes(WriteBudget(), "a").run((cordon("x"), cordon("y")), server.carry_out, server.tell, follow)
+    assert server.done == ["Cordon x", "RestoreCordon x"]
+    assert asked == [("x", "Cordon"), ("x", "RestoreCordon")], "nothing follows on what failed"
+    assert [type(action).__name__ for action in results.followed] == ["RestoreCordon"]
+    assert [type(action).__name__ for action in results.applied] == ["Cordon", "RestoreCordon"]
+
+
+@pytest.mark.parametrize(("found", "late"), [((), []), ((cordon("x"),), ["a"])], ids=["nothing", "something"])
+async def test_a_node_that_is_looked_at_for_long_delays_nobody(found: tuple[NodeAction, ...], late: list[str]) -> None:
+    seen, calls = asyncio.Event(), list[str]()
+
+    async def follow(_node: NodeName, last: NodeAction | None) -> tuple[NodeAction, ...]:
+        if last is not None:
+            return ()
+        await seen.wait()
+        return found
+
+    lanes, server = Lanes(WriteBudget(), "a", patience=0.05, on_late=lambda: calls.append("a")), Server()
+    await lanes.run((STATUS,), server.carry_out, server.tell, follow, (X,))
+    assert server.done == ["WriteStatus"]
+    assert lanes.busy == {"x"}
+    seen.set()
+    await settle()
+    assert calls == late, "nobody is called because of nothing"
+    assert lanes.busy == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"), [(UnavailableError("silence"), True), (ConflictError("changed"), False)], ids=["silence", "new"]
+)
+async def test_what_follows_may_not_be_known(error: Exception, fault: bool) -> None:
+    async def follow(_node: NodeName, _last: NodeAction | None) -> tuple[NodeAction, ...]:
+        raise error
+
+    server = Server()
+    results = await Lanes(WriteBudget(), "a").run((cordon("y"), STATUS), server.carry_out, server.tell, follow, (X,))
+    assert sorted(server.done) == ["Cordon y", "WriteStatus"]
+    assert (results.complete, results.fault is error) == (False, fault)
 
 
 async def test_what_is_broken_off_gives_its_permit_back() -> None:

@@ -1,5 +1,6 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -88,23 +89,35 @@ def plan(fleet: FleetSnapshot, now: datetime, notes: Notes | None = None) -> tup
     return _proceed(fleet, spec, now, notes or Notes())
 
 
-def advance_in_flight(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
+def advance_in_flight(
+    fleet: FleetSnapshot, now: datetime, only: Collection[NodeName] | None = None
+) -> tuple[NodeAction, ...]:
     """Return what ``plan`` would do next with the nodes that hold a slot, as far as no other node matters to it.
 
-    It costs what is in flight, whatever the size of the fleet. Slots are freed and taken by ``plan`` alone.
+    It costs what is in flight, whatever the size of the fleet. Slots are freed and taken by ``plan`` alone. ``only``
+    these nodes are advanced, if given.
     """
-    upgrade, flying = fleet.upgrade, _advancing(fleet)
-    if not upgrade.has_finalizer or isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
+    if (spec := _terms_of_advance(fleet, now)) is None:
         return ()
-    if upgrade.deleting and upgrade.abandon == upgrade.uid:
-        return ()
+    flying = tuple(name for name in _advancing(fleet) if only is None or name in only)
     waves = {name: task.spec.wave for name in flying if (task := fleet.tasks.get(name)) is not None}
     return _advances(fleet, Terms(spec=spec, waves=waves), flying, now)
 
 
 def unread_in_flight(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
     """Return the nodes whose pods must be read before ``advance_in_flight``."""
+    if _terms_of_advance(fleet, now) is None:
+        return ()
     return tuple(name for name in _advancing(fleet) if name not in fleet.pods and needs_pods(fleet, name, now))
+
+
+def _terms_of_advance(fleet: FleetSnapshot, now: datetime) -> UpgradeSpec | None:
+    """Return the spec by which nodes in flight advance; None if only ``plan`` can tell what becomes of them."""
+    upgrade = fleet.upgrade
+    if not upgrade.has_finalizer or (upgrade.deleting and upgrade.abandon == upgrade.uid):
+        return None
+    spec = accept(upgrade, now, fleet.allowed)
+    return None if isinstance(spec, Finding) else spec
 
 
 def _advancing(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
@@ -112,14 +125,17 @@ def _advancing(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     return tuple(name for name in fleet.upgrade.status.in_flight if fleet.own_task(name) is not None)
 
 
-def unread(fleet: FleetSnapshot, now: datetime, notes: Notes | None = None) -> tuple[NodeName, ...]:
+def unread(
+    fleet: FleetSnapshot, now: datetime, notes: Notes | None = None, besides: Collection[NodeName] = ()
+) -> tuple[NodeName, ...]:
     """Return the nodes whose pods must be read before planning; call again after reading them.
 
-    Nodes in flight come first: which others may start depends on whether those keep their slots.
+    Nodes in flight come first: which others may start depends on whether those keep their slots. Those ``besides`` are
+    read for ``advance_in_flight``; until then, they keep theirs.
     """
     upgrade = fleet.upgrade
     flying = (name for name in in_flight(fleet) if name in fleet.nodes and name not in fleet.pods)
-    if wanted := tuple(name for name in flying if needs_pods(fleet, name, now)):
+    if wanted := tuple(name for name in flying if name not in besides and needs_pods(fleet, name, now)):
         return wanted
     if not upgrade.has_finalizer or isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return ()

@@ -9,6 +9,7 @@ from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION,
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -47,7 +48,8 @@ from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
-from nodeupgrade.engine.rollout.writing.lanes import Lanes, Refusal
+from nodeupgrade.engine.rollout.writing.lanes import Lanes
+from nodeupgrade.engine.rollout.writing.results import Follow, Refusal, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -73,6 +75,7 @@ class Actuator:
 
     Attributes:
         applied: the actions that succeeded, those included that an earlier pass did not wait for.
+        followed: those of them that were in no plan, but followed at once on others.
         refused: likewise, actions for single nodes that the API server refused or did not answer.
     """
 
@@ -91,10 +94,15 @@ class Actuator:
         self._guard = GuardWriter(kube, agents.namespace)
         self._mark = {EPOCH_MARK: epoch} if epoch else {}
         self.applied: list[NodeAction] = []
+        self.followed: list[NodeAction] = []
         self.refused: list[Refusal] = []
 
-    async def apply(self, actions: Iterable[NodeAction]) -> bool:
+    async def apply(
+        self, actions: Iterable[NodeAction], follow: Follow = nothing, looking: Iterable[NodeName] = ()
+    ) -> bool:
         """Apply actions, those of different nodes at the same time, and emit events for those that succeeded.
+
+        ``follow`` says what follows at once, also for the nodes that are ``looking``; see ``Lanes``.
 
         A conflict or a refused write affects only its own node; the others continue, because an action for one node
         never depends on what the same plan decides for another. Nor does the status write depend on any of them.
@@ -108,8 +116,8 @@ class Actuator:
         """
         plan, busy = tuple(actions), self._lanes.busy
         self._guard.expect([each for each in plan if isinstance(each, GuardAction) and each.node not in busy])
-        results = await self._lanes.run(plan, self._try, self._tell)
-        self.applied, self.refused = results.applied, results.refused
+        results = await self._lanes.run(plan, self._try, self._tell, follow, looking)
+        self.applied, self.followed, self.refused = results.applied, results.followed, results.refused
         if results.fault is not None:
             raise results.fault
         return results.complete

@@ -15,7 +15,7 @@ from nodeupgrade.domain.rollout.actions import Blank, Claim, NodeAction, Reopen
 REST = 30.0
 """How many times as long as it took to plan a whole rollout, until it is planned again."""
 
-REST_WHILE_A_SLOT_WAITS = 10.0
+REST_WHILE_A_SLOT_WAITS = 5.0
 """Likewise, while a slot can be given to another node."""
 
 LONGEST_REST_SECONDS = 3.0

@@ -135,7 +135,7 @@ class InformedFleet:
         timing: Timing | None = None,
     ) -> None:
         self._on_change = on_change
-        self._written: dict[str, str] = {}
+        self._written: dict[str, int] = {}
         self.upgrades = UpgradeCache(kube)
 
         def trouble(resource: Resource) -> Callable[[str], None]:
@@ -169,10 +169,9 @@ class InformedFleet:
         After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
         between. After someone else's write, wait for the watches to catch up.
         """
-        if self._written.get(upgrade.name) != upgrade.resource_version:
-            version = int(upgrade.resource_version)
+        if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
             await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
-            self._written[upgrade.name] = upgrade.resource_version
+            self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
         return _assemble(self.nodes, self.tasks, self.agents, self.upgrades.views)
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
@@ -191,7 +190,7 @@ class InformedFleet:
     def learn(self, resource: Resource, body: Json) -> None:
         """Store the response to one of our own writes."""
         if resource == UPGRADES:
-            self._written[body["metadata"]["name"]] = body["metadata"]["resourceVersion"]
+            self._written[body["metadata"]["name"]] = int(body["metadata"]["resourceVersion"])
             self.upgrades.learn(body)
         for informer in self.informers:
             if informer.resource == resource:

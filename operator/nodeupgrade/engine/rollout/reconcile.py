@@ -11,6 +11,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.rollout.inflight.following import following, leads_on
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
 from nodeupgrade.domain.rollout.select.membership import in_flight
@@ -27,6 +28,7 @@ from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
+from nodeupgrade.engine.rollout.writing.results import Follow, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
@@ -40,16 +42,19 @@ class Pace:
         status_interval: minimum interval between status writes that only update counters.
         rest: how many times as long as planning a whole rollout takes until it is planned again; see ``Cadence``.
         patience: for how many seconds a pass waits for its writes; see ``Lanes``.
+        follow: for how many seconds after a pass has read what it rests on its writes may lead on to others, without
+            another pass; also, no pass then waits until the pods of a node in flight are read. 0: not at all.
         clock: seconds, monotonic.
     """
 
     status_interval: timedelta = timedelta(0)
     rest: float = 0.0
     patience: float | None = None
+    follow: float = 0.0
     clock: Callable[[], float] = time.monotonic
 
 
-THRIFTY = Pace(status_interval=timedelta(seconds=5), rest=REST, patience=0.5)
+THRIFTY = Pace(status_interval=timedelta(seconds=5), rest=REST, patience=0.1, follow=3.0)
 """The pace of an operator in a cluster."""
 
 
@@ -58,7 +63,7 @@ class Pass:
     """The result of one pass, and whether to reconcile again.
 
     Attributes:
-        actions: the planned actions, in the order of the plan.
+        actions: the planned actions, in the order of the plan, and those that have followed on some.
         conflicted: whether an action did not succeed, e.g. because of a concurrent write, so that it is requeued.
         in_flight: whether a node holds a slot, so that its task is worth watching.
         over: whether nothing is left to do until the object itself changes.
@@ -83,6 +88,15 @@ class Pass:
     def changed(self) -> bool:
         """Whether anything was written."""
         return any(not isinstance(action, Wait | Hold) for action in self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What a pass carries out: its actions, what follows on them, and the nodes whose pods are to be read for that."""
+
+    actions: tuple[NodeAction, ...] = ()
+    follow: Follow = nothing
+    looking: tuple[NodeName, ...] = ()
 
 
 @dataclass(slots=True)
@@ -167,21 +181,22 @@ class Rollouts:
         left = rollout.cadence.left(upgrade)
         fleet = None if left and not upgrade.status.in_flight else await self._read(rollout, upgrade)
         if fleet is None:
-            actions: tuple[NodeAction, ...] = ()
+            planned = _Planned()
         elif await self._taken_over(fleet):
             return Pass(conflicted=True, in_flight=bool(upgrade.status.in_flight), upgrade=upgrade)
         elif left:
-            actions = await self._advance(rollout, fleet, spent)
+            planned = await self._advance(rollout, fleet, spent)
         else:
-            actions = await self._plan(rollout, fleet, spent)
+            planned = await self._plan(rollout, fleet, spent)
         actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes, "" if fleet is None else fleet.epoch)
         try:
-            complete = await actuator.apply(actions)
+            complete = await actuator.apply(planned.actions, planned.follow, planned.looking)
         except (ConflictError, NotFoundError):
             complete = False
             rollout.cadence.hurry()
         finally:
             rollout.memory.learn(actuator.applied, actuator.refused, self._kube.utcnow())
+        actions = (*planned.actions, *actuator.followed)
         return Pass(
             actions=actions,
             conflicted=not complete,
@@ -219,13 +234,13 @@ class Rollouts:
             await take_over(self._kube, fleet)
         return True
 
-    async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> tuple[NodeAction, ...]:
+    async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> _Planned:
         """Plan the rollout as a whole."""
-        upgrade = fleet.upgrade
+        upgrade, looking = fleet.upgrade, self._looking(fleet)
 
         def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
             with spent:
-                return unread(fleet, now, rollout.notes)
+                return unread(fleet, now, rollout.notes, looking)
 
         fleet, now = await self._with_pods(fleet, missing)
         with spent:
@@ -236,17 +251,57 @@ class Rollouts:
             actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
         if any(isinstance(action, WriteStatus) for action in actions):
             rollout.reported_at = now
-        return rollout.lanes.free(actions, fleet.busy)
+        return self._planned(rollout, fleet, actions, looking)
 
-    async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> tuple[NodeAction, ...]:
+    async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> _Planned:
         """Plan what comes next for the nodes in flight."""
-        fleet, now = await self._with_pods(fleet, unread_in_flight)
+        looking = self._looking(fleet)
+        if not self._pace.follow:
+            fleet, _ = await self._with_pods(fleet, unread_in_flight)
         with spent:
-            actions = advance_in_flight(fleet, now)
+            actions = advance_in_flight(fleet, self._kube.utcnow())
         own = tuple(action for action in actions if not isinstance(action, FreeSlot))
         if len(own) < len(actions):
             rollout.cadence.slot_waits()
-        return rollout.lanes.free(own, fleet.busy)
+        return self._planned(rollout, fleet, own, looking)
+
+    def _looking(self, fleet: FleetSnapshot) -> tuple[NodeName, ...]:
+        """Return the nodes in flight whose pods are read while others go on."""
+        return unread_in_flight(fleet, self._kube.utcnow()) if self._pace.follow else ()
+
+    def _planned(
+        self, rollout: _Rollout, fleet: FleetSnapshot, actions: tuple[NodeAction, ...], looking: tuple[NodeName, ...]
+    ) -> _Planned:
+        """Leave out what is for busy nodes."""
+        busy = rollout.lanes.busy | fleet.busy
+        free = tuple(name for name in looking if name not in busy)
+        return _Planned(rollout.lanes.free(actions, fleet.busy), self._follow(rollout, fleet), free)
+
+    def _follow(self, rollout: _Rollout, seen: FleetSnapshot) -> Follow:
+        """Return what says which actions for a node follow at once, as long as what a pass has ``seen`` is recent.
+
+        What waits until the pods of a node are read may take any time, as it would in a pass.
+        """
+        ends = self._pace.clock() + self._pace.follow
+
+        async def follow(name: NodeName, done: NodeAction | None) -> tuple[NodeAction, ...]:
+            if not self._pace.follow or (done is not None and (not leads_on(done) or self._pace.clock() > ends)):
+                return ()
+            objects, unsettled = await self._fleet.read(seen.upgrade), rollout.lanes.unsettled
+            fleet = replace(
+                seen,
+                nodes=objects.nodes,
+                tasks=objects.tasks,
+                agents=objects.agents,
+                unreadable=objects.unreadable,
+                busy=frozenset(),
+                unsettled=unsettled,
+            )
+            if name in unread_in_flight(fleet, self._kube.utcnow()):
+                fleet = await look_at(self._kube, fleet, (name,))
+            return following(done, advance_in_flight(fleet, self._kube.utcnow(), (name,)))
+
+        return follow
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""

@@ -30,12 +30,11 @@ def needs_parameters(fleet: FleetSnapshot) -> bool:
     upgrade, server = fleet.upgrade, fleet.server
     if not guard.has_policies(server):
         return False
-    own = (fleet.own_task(name) for name in in_flight(fleet))
-    if any(task is not None and task.spec.guard.wanted for task in own):
+    starting = upgrade.spec if not upgrade.finished or retry_asked(upgrade) else None
+    if starting is not None and guard.is_wanted(starting.verify, KubeletVersion.parse(starting.version)):
         return True
-    if (spec := upgrade.spec) is None or (upgrade.finished and not retry_asked(upgrade)):
-        return False
-    return guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+    own = (fleet.own_task(name) for name in in_flight(fleet))
+    return any(task is not None and task.spec.guard.wanted for task in own)
 
 
 def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:

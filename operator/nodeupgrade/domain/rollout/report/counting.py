@@ -87,7 +87,7 @@ def skips(rollout: RolloutView) -> dict[str, int]:
 def accepted(rollout: RolloutView) -> dict[str, int]:
     """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
     tasks = (member.task for member in rollout.members.values() if member.task is not None)
-    told = (hazards for task in tasks if (hazards := task.reported.hazards))
+    told = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
     found = (frozenset(hazard.check for hazard in hazards if hazard.accepted) for hazards in told)
     return dict(sorted(Counter(check for checks in found for check in checks).items()))
 

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.errors import NodeUpgradeError
@@ -20,41 +18,13 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
 )
 from nodeupgrade.engine.rollout.writing.budget import Rank, WriteBudget
-from nodeupgrade.ports.kube import RejectedError, UnavailableError
+from nodeupgrade.engine.rollout.writing.results import CarryOut, Crew, Follow, Refusal, Results, Tell, nothing
+from nodeupgrade.ports.kube import ConflictError, NotFoundError, RejectedError, UnavailableError
 
 _OF_THE_STATUS = (Admit, FreeSlot, Refuse, Wait)
 """Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
 
 _OF_WAITING_NODES = (Claim, Reopen, Blank)
-
-CarryOut: TypeAlias = Callable[[NodeAction], Awaitable[NodeAction | None]]
-Tell: TypeAlias = Callable[[NodeAction], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An action for a node that the API server refused or did not answer, with its error."""
-
-    node: NodeName
-    deed: str
-    problem: str
-
-
-@dataclass(slots=True)
-class Results:
-    """What became of actions.
-
-    Attributes:
-        applied: the actions that succeeded.
-        refused: those for single nodes that the API server refused or did not answer.
-        complete: whether every action succeeded.
-        fault: the error of a write to the NodeUpgrade itself, after which nothing more was done to it.
-    """
-
-    applied: list[NodeAction] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    complete: bool = True
-    fault: NodeUpgradeError | None = None
 
 
 class Lanes:
@@ -77,9 +47,9 @@ class Lanes:
         on_late: Callable[[], None] = lambda: None,
     ) -> None:
         self._budget, self._rollout, self._patience, self._on_late = budget, rollout, patience, on_late
-        self._writing: dict[NodeName, asyncio.Task[None]] = {}
-        self._telling: set[asyncio.Task[None]] = set()
-        self._awaited: set[asyncio.Task[None]] = set()
+        self._writing: dict[NodeName, asyncio.Task[bool]] = {}
+        self._telling: set[asyncio.Task[bool]] = set()
+        self._awaited: set[asyncio.Task[bool]] = set()
         self._results = Results()
         self._broken: Exception | None = None
         self._unsettled: set[NodeName] = set()
@@ -104,24 +74,40 @@ class Lanes:
         busy = self.busy | then
         return tuple(action for action in actions if _node_of(action) not in busy)
 
-    async def run(self, actions: Iterable[NodeAction], carry_out: CarryOut, tell: Tell) -> Results:
+    async def run(
+        self,
+        actions: Iterable[NodeAction],
+        carry_out: CarryOut,
+        tell: Tell,
+        follow: Follow = nothing,
+        looking: Iterable[NodeName] = (),
+    ) -> Results:
         """Carry out the actions of a plan, and return the results of all that were done since the last call.
 
         Actions for busy nodes are dropped. A refused write affects its own node only. After one that was not answered,
         further ones of the same kind are not begun.
+
+        Args:
+            actions: The plan.
+            carry_out: Carries one action out, and returns the one that succeeded; None if none did.
+            tell: Tells people of an action that succeeded.
+            follow: Returns what follows at once for a node on the action that succeeded last; on None if it is
+                one of those that are ``looking``.
+            looking: Nodes of which it must first be found out what to do.
 
         Raises:
             Exception: An unexpected error of this plan's writes or of earlier ones; nothing more was begun after it.
         """
         self._check()
         rollout, by_node = _sorted_out(actions)
-        unanswered = set[type[NodeAction]]()
+        by_node |= {node: [] for node in looking if node not in by_node}
+        crew = Crew(carry_out, tell, follow)
         for node, queue in by_node.items():
             if node not in self._writing:
-                self._writing[node] = self._start(self._drive(queue, carry_out, tell, unanswered), node)
+                self._writing[node] = self._start(self._drive_on(node, queue, crew), node)
                 self._awaited.add(self._writing[node])
         try:
-            own = asyncio.ensure_future(self._drive(rollout, carry_out, tell, unanswered))
+            own = asyncio.ensure_future(self._drive(rollout, crew))
             await asyncio.gather(own, self._patiently())
         finally:
             own.cancel()
@@ -144,32 +130,54 @@ class Lanes:
         while self._patience is None and self._telling:
             await asyncio.wait(self._telling)
 
-    async def _drive(
-        self, queue: list[NodeAction], carry_out: CarryOut, tell: Tell, unanswered: set[type[NodeAction]]
-    ) -> None:
-        """Carry out actions one after the other, up to the first that fails: what follows may depend on it."""
+    async def _drive_on(self, node: NodeName, queue: list[NodeAction], crew: Crew) -> bool:
+        """Carry out a node's actions, and what follows on them at once; return whether there was anything to do."""
+        last, idle = await self._drive(queue, crew), not queue
+        while last is not None or not queue:
+            try:
+                _, by_node = _sorted_out(await crew.follow(node, last))
+            except (ConflictError, NotFoundError):
+                self._results.complete = False
+                return True
+            except NodeUpgradeError as error:
+                self._results.complete, self._results.fault = False, error
+                return True
+            if not (queue := by_node.get(node, [])):
+                break
+            last, idle = await self._drive(queue, crew, follows=True), False
+        return not idle
+
+    async def _drive(self, queue: list[NodeAction], crew: Crew, *, follows: bool = False) -> NodeAction | None:
+        """Carry out actions one after the other, up to the first that fails: what follows may depend on it.
+
+        Returns:
+            The last one if all succeeded, else None.
+        """
+        done: NodeAction | None = None
         for action in queue:
             async with self._budget.permit(self._rollout, _rank(action)):
-                if self._broken is not None or type(action) in unanswered:
+                if self._broken is not None or type(action) in crew.unanswered:
                     self._results.complete = False
-                    return
+                    return None
                 try:
-                    done = await carry_out(action)
+                    done = await crew.carry_out(action)
                 except NodeUpgradeError as error:
                     if isinstance(error, UnavailableError):
-                        unanswered.add(type(action))
+                        crew.unanswered.add(type(action))
                         self._unsettled |= {action.node} if isinstance(action, StartTask) else set()
                     self._failed(action, error)
-                    return
+                    return None
                 except Exception as error:  # noqa: BLE001 - whoever calls run() gets it
                     self._broken = error
-                    return
+                    return None
             if done is None:
                 self._results.complete = False
-                return
+                return None
             self._unsettled -= {done.node} if isinstance(done, MarkTask | StartTask) else set()
             self._results.applied.append(done)
-            self._telling.add(self._start(self._tell(done, tell), None))
+            self._results.followed += [done] if follows else []
+            self._telling.add(self._start(self._tell(done, crew.tell), None))
+        return done
 
     def _failed(self, action: NodeAction, error: NodeUpgradeError) -> None:
         """Record an error: that of a single node, or of the NodeUpgrade itself."""
@@ -180,21 +188,26 @@ class Lanes:
         else:
             self._results.refused.append(Refusal(node, type(action).__name__, str(error)))
 
-    async def _tell(self, action: NodeAction, tell: Tell) -> None:
+    async def _tell(self, action: NodeAction, tell: Tell) -> bool:
         async with self._budget.permit(self._rollout, Rank.EVENT):
             if self._broken is None:
                 await tell(action)
+        return True
 
-    def _start(self, job: Awaitable[None], node: NodeName | None) -> asyncio.Task[None]:
+    def _start(self, job: Awaitable[bool], node: NodeName | None) -> asyncio.Task[bool]:
         task = asyncio.ensure_future(job)
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def ended(task: asyncio.Task[bool]) -> None:
             self._telling.discard(task)
-            if not task.cancelled() and isinstance(error := task.exception(), Exception):
-                self._broken = error
+            idle = False
+            if not task.cancelled():
+                if isinstance(error := task.exception(), Exception):
+                    self._broken = error
+                else:
+                    idle = not task.result()
             if node is not None:
                 del self._writing[node]
-                if task not in self._awaited:
+                if task not in self._awaited and not idle:
                     self._on_late()
 
         task.add_done_callback(ended)
