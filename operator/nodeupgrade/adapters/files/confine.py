@@ -31,29 +31,33 @@ def resolve(
     if not path.is_absolute():
         raise OSError(errno.EINVAL, "not an absolute path", str(path))
     pending = deque(path.parts[1:])
-    done: list[str] = []
+    walked, exists = [root], True
     followed: list[Path] = [] if links is None else links
     while pending:
         part = pending.popleft()
         if part == "..":
-            del done[-1:]
+            del walked[max(1, len(walked) - 1) :]
+            exists = True
             continue
-        here = root.joinpath(*done, part)
-        if not (pending or follow_last) or not _is_link(here, disk):
-            done.append(part)
+        here = walked[-1] / part
+        kind = _kind(here, disk) if exists and (pending or follow_last) else None
+        exists = exists and kind is not None
+        if kind is None or not stat.S_ISLNK(kind):
+            walked.append(here)
             continue
         followed.append(here)
         if len(followed) > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         target = PurePosixPath(disk.readlink(here))
         if target.is_absolute():
-            done.clear()
+            del walked[1:]
         pending.extendleft(reversed([p for p in target.parts if p != "/"]))
-    return root.joinpath(*done)
+    return walked[-1]
 
 
-def _is_link(path: Path, disk: Disk) -> bool:
+def _kind(path: Path, disk: Disk) -> int | None:
+    """Return the mode of a path itself; ``None`` if it does not exist, and so nothing does below it."""
     try:
-        return stat.S_ISLNK(disk.lstat(path).st_mode)
+        return disk.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
