@@ -12,7 +12,7 @@ from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.engine.rollout.reconcile import Pass
+from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 VERIFYING_SECONDS = 1.0

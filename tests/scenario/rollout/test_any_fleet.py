@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.engine.rollout.reconcile import Pace
+from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

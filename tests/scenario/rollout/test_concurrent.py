@@ -20,8 +20,9 @@ from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Pace, Rollouts
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.simulation.kube import InMemoryKube

@@ -14,8 +14,9 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Pass, Rollouts
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent

@@ -14,7 +14,8 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import LONGEST_REST_SECONDS
 from nodeupgrade.engine.rollout.gathering import look_at
-from nodeupgrade.engine.rollout.reconcile import Pace, Pass, Rollouts
+from nodeupgrade.engine.rollout.passes import Pace, Pass
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UnavailableError
 from nodeupgrade.simulation.kube import InMemoryKube
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene

@@ -23,8 +23,9 @@ from nodeupgrade.controlplane.workers import resync, work
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.passes import THRIFTY
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.simulation.kube import InMemoryKube

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from nodeupgrade.adapters.observability.catalogue import METRICS
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.engine.rollout.reconcile import Pass
+from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

@@ -18,7 +18,7 @@ from nodeupgrade.controlplane.workers import (
     work,
 )
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Release, Wait
-from nodeupgrade.engine.rollout.reconcile import Pass
+from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 WAIT = Wait(node=NodeName("a"), reason=Reason.PROGRESSING, message="")

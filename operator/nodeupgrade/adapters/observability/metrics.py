@@ -18,7 +18,7 @@ from nodeupgrade.adapters.observability.catalogue import MetricSpec
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
-from nodeupgrade.engine.rollout.reconcile import Pass
+from nodeupgrade.engine.rollout.passes import Pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

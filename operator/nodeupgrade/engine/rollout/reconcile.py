@@ -2,16 +2,14 @@
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
-from nodeupgrade.domain.rollout.inflight.following import following, leads_on
+from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
 from nodeupgrade.domain.rollout.select.membership import in_flight
@@ -19,11 +17,13 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election.takeover import Term, require_term, take_over
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.cadence import REST, Cadence, Stopwatch
+from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
+from nodeupgrade.engine.rollout.following import following_on
 from nodeupgrade.engine.rollout.gathering import gather, look_at
 from nodeupgrade.engine.rollout.leftovers.stale_agents import remove_stale_agents
 from nodeupgrade.engine.rollout.leftovers.sweep import Sweep
 from nodeupgrade.engine.rollout.memory import Memory
+from nodeupgrade.engine.rollout.passes import Pace, Pass
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
@@ -32,62 +32,6 @@ from nodeupgrade.engine.rollout.writing.results import Follow, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How passes save work and waiting. By default they do not: every pass does everything, and waits for it.
-
-    Attributes:
-        status_interval: minimum interval between status writes that only update counters.
-        rest: how many times as long as planning a whole rollout takes until it is planned again; see ``Cadence``.
-        patience: for how many seconds a pass waits for its writes; see ``Lanes``.
-        follow: for how many seconds after a pass has read what it rests on its writes may lead on to others, without
-            another pass; also, no pass then waits until the pods of a node in flight are read. 0: not at all.
-        clock: seconds, monotonic.
-    """
-
-    status_interval: timedelta = timedelta(0)
-    rest: float = 0.0
-    patience: float | None = None
-    follow: float = 0.0
-    clock: Callable[[], float] = time.monotonic
-
-
-THRIFTY = Pace(status_interval=timedelta(seconds=5), rest=REST, patience=0.1, follow=3.0)
-"""The pace of an operator in a cluster."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """The result of one pass, and whether to reconcile again.
-
-    Attributes:
-        actions: the planned actions, in the order of the plan, and those that have followed on some.
-        conflicted: whether an action did not succeed, e.g. because of a concurrent write, so that it is requeued.
-        in_flight: whether a node holds a slot, so that its task is worth watching.
-        over: whether nothing is left to do until the object itself changes.
-        applied: the actions that succeeded, those included for which the last pass did not wait.
-        upgrade: the NodeUpgrade as it was read; None if it does not exist.
-        whole_in: seconds until the rollout is due as a whole; None if this pass has planned it.
-        cost: CPU seconds that planning took, in which nothing else could be done.
-        wait_over_in: seconds until the first wait is over whose end is known; None if there is none.
-    """
-
-    actions: tuple[NodeAction, ...] = ()
-    conflicted: bool = False
-    in_flight: bool = False
-    over: bool = False
-    applied: tuple[NodeAction, ...] = ()
-    upgrade: Upgrade | None = None
-    whole_in: float | None = None
-    cost: float = 0.0
-    wait_over_in: float | None = None
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was written."""
-        return any(not isinstance(action, Wait | Hold) for action in self.actions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,33 +219,8 @@ class Rollouts:
         """Leave out what is for busy nodes."""
         busy = rollout.lanes.busy | fleet.busy
         free = tuple(name for name in looking if name not in busy)
-        return _Planned(rollout.lanes.free(actions, fleet.busy), self._follow(rollout, fleet), free)
-
-    def _follow(self, rollout: _Rollout, seen: FleetSnapshot) -> Follow:
-        """Return what says which actions for a node follow at once, as long as what a pass has ``seen`` is recent.
-
-        What waits until the pods of a node are read may take any time, as it would in a pass.
-        """
-        ends = self._pace.clock() + self._pace.follow
-
-        async def follow(name: NodeName, done: NodeAction | None) -> tuple[NodeAction, ...]:
-            if not self._pace.follow or (done is not None and (not leads_on(done) or self._pace.clock() > ends)):
-                return ()
-            objects, unsettled = await self._fleet.read(seen.upgrade), rollout.lanes.unsettled
-            fleet = replace(
-                seen,
-                nodes=objects.nodes,
-                tasks=objects.tasks,
-                agents=objects.agents,
-                unreadable=objects.unreadable,
-                busy=frozenset(),
-                unsettled=unsettled,
-            )
-            if name in unread_in_flight(fleet, self._kube.utcnow()):
-                fleet = await look_at(self._kube, fleet, (name,))
-            return following(done, advance_in_flight(fleet, self._kube.utcnow(), (name,)))
-
-        return follow
+        follow = following_on(fleet, self._fleet, self._kube, rollout.lanes, self._pace)
+        return _Planned(rollout.lanes.free(actions, fleet.busy), follow, free)
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""
