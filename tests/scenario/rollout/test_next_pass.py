@@ -106,6 +106,6 @@ async def test_a_look_that_fails_ends_the_others() -> None:
     scene, kube = await stage(3), Hanging()
     fleet = await scene.operator.gather(NAME)
     with pytest.raises(UnavailableError):
-        await look_at(kube, fleet, sorted(fleet.nodes))
+        await look_at(kube, fleet, sorted(fleet.nodes), asyncio.Semaphore(3))
     await asyncio.sleep(0)
     assert kube.broken_off == 2

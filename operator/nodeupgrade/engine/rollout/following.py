@@ -1,5 +1,6 @@
 """Finds out what follows at once on a write for a node, with the objects as they are after it."""
 
+import asyncio
 from dataclasses import replace
 
 from nodeupgrade.api.values import NodeName
@@ -15,7 +16,15 @@ from nodeupgrade.engine.rollout.writing.results import Follow, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 
 
-def following_on(seen: FleetSnapshot, source: FleetSource, kube: TypedKube, lanes: Lanes, pace: Pace) -> Follow:
+def following_on(
+    seen: FleetSnapshot,
+    source: FleetSource,
+    kube: TypedKube,
+    *,
+    lanes: Lanes,
+    pace: Pace,
+    limit: asyncio.Semaphore,
+) -> Follow:
     """Return what tells lanes which actions follow at once, as long as what a pass has ``seen`` is recent.
 
     What waits until the pods of a node are read may take any time, as it would in a pass.
@@ -26,6 +35,7 @@ def following_on(seen: FleetSnapshot, source: FleetSource, kube: TypedKube, lane
         kube: The API server, for the pods of a node.
         lanes: Of the same rollout.
         pace: Says for how long.
+        limit: Bounds how many nodes are looked at at the same time.
     """
     if not pace.follow:
         return nothing
@@ -46,7 +56,7 @@ def following_on(seen: FleetSnapshot, source: FleetSource, kube: TypedKube, lane
             unsettled=unsettled,
         )
         if name in unread_in_flight(fleet, kube.utcnow()):
-            fleet = await look_at(kube, fleet, (name,))
+            fleet = await look_at(kube, fleet, (name,), limit)
         return following(done, advance_in_flight(fleet, kube.utcnow(), (name,)))
 
     return follow

@@ -80,12 +80,14 @@ async def gather(
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 
 
-async def look_at(kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
+async def look_at(
+    kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeName], limit: asyncio.Semaphore
+) -> FleetSnapshot:
     """Add the pods of nodes; of those whose run is over, also the Node as it is now.
 
-    A verdict must not rest on a version that a watch has not told of yet.
+    A verdict must not rest on a version that a watch has not told of yet. ``limit`` bounds how many nodes are looked at
+    at the same time; whoever looks at nodes one by one shares it.
     """
-    limit = asyncio.Semaphore(READS_AT_ONCE)
 
     async def present(name: NodeName) -> NodeView | None:
         if (task := fleet.own_task(name)) is None or not task.reported.phase.terminal:

@@ -1,5 +1,6 @@
 """The reconcile loop of one rollout: gather, plan, apply. What is kept in memory only saves work."""
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
 from nodeupgrade.engine.rollout.following import following_on
-from nodeupgrade.engine.rollout.gathering import gather, look_at
+from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
 from nodeupgrade.engine.rollout.leftovers.stale_agents import remove_stale_agents
 from nodeupgrade.engine.rollout.leftovers.sweep import Sweep
 from nodeupgrade.engine.rollout.memory import Memory
@@ -86,7 +87,7 @@ class Rollouts:
         self._sweep = Sweep(kube, self._fleet, agents.namespace)
         self._operator_node = None if operator_node is None else NodeName(operator_node)
         self._pace, self._on_late = pace or Pace(), on_late
-        self._budget = WriteBudget()
+        self._budget, self._looks = WriteBudget(), asyncio.Semaphore(READS_AT_ONCE)
         self._rollouts: dict[str, _Rollout] = {}
         self._health = health or NoHealth()
         self._term = term
@@ -219,7 +220,7 @@ class Rollouts:
         """Leave out what is for busy nodes."""
         busy = rollout.lanes.busy | fleet.busy
         free = tuple(name for name in looking if name not in busy)
-        follow = following_on(fleet, self._fleet, self._kube, rollout.lanes, self._pace)
+        follow = following_on(fleet, self._fleet, self._kube, lanes=rollout.lanes, pace=self._pace, limit=self._looks)
         return _Planned(rollout.lanes.free(actions, fleet.busy), follow, free)
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
@@ -245,7 +246,7 @@ class Rollouts:
     ) -> tuple[FleetSnapshot, datetime]:
         """Look at the nodes whose pods are ``missing``, until none is; return also the time of that."""
         while nodes := missing(fleet, now := self._kube.utcnow()):
-            fleet = await look_at(self._kube, fleet, nodes)
+            fleet = await look_at(self._kube, fleet, nodes, self._looks)
         return fleet, now
 
     def _rollout(self, name: str) -> _Rollout:

@@ -199,12 +199,10 @@ class Lanes:
 
         def ended(task: asyncio.Task[bool]) -> None:
             self._telling.discard(task)
-            idle = False
-            if not task.cancelled():
-                if isinstance(error := task.exception(), Exception):
-                    self._broken = error
-                else:
-                    idle = not task.result()
+            error = None if task.cancelled() else task.exception()
+            idle = not task.cancelled() and error is None and not task.result()
+            if isinstance(error, Exception):
+                self._broken = error
             if node is not None:
                 del self._writing[node]
                 if task not in self._awaited and not idle:
