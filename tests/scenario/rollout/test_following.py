@@ -12,6 +12,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask
+from nodeupgrade.engine.rollout import reconcile
 from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
@@ -99,6 +100,30 @@ async def test_a_node_whose_pods_are_long_in_coming_delays_nobody(follow: float)
     scene.kube.may_tell.set()
     while not await begun("node-0"):
         await scene.look(NAME)
+
+
+class Counting(InMemoryKube):
+    """Knows how many nodes were looked at at the same time."""
+
+    looking = most = 0
+
+    async def list_pods_on_node(self, node: str) -> list[Json]:
+        self.looking += 1
+        self.most = max(self.most, self.looking)
+        await asyncio.sleep(0.01)
+        self.looking -= 1
+        return await super().list_pods_on_node(node)
+
+
+@pytest.mark.parametrize("follow", [3.0, 0.0])
+async def test_only_so_many_nodes_are_looked_at_at_the_same_time(
+    follow: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "READS_AT_ONCE", 2)
+    scene = await stage(6, Pace(follow=follow, clock=lambda: 0.0), Counting)
+    await passes(scene)
+    assert isinstance(scene.kube, Counting)
+    assert scene.kube.most == 2
 
 
 @pytest.mark.parametrize("follow", [3.0, 0.0])
