@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.lab.components import resolve
-from e2e.lab.controlplane import etcd_binary
+from e2e.lab.controlplane import SPARING, etcd_binary
 from nodeupgrade.api.json import Json
 
 VERSION = "1.33.13"
@@ -138,7 +138,7 @@ def _base64(data: bytes) -> str:
 def start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a process that dies with us, should we be killed."""
     with log.open("wb") as output:
-        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *argv], stdout=output, stderr=output)
+        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *SPARING, *argv], stdout=output, stderr=output)
 
 
 def etcd_command(binary: Path, directory: Path, client: int, peer: int) -> list[str]:
