@@ -99,7 +99,7 @@ def breaks_after(size: int) -> Harm:
             exchange.client.write(await answer.readexactly(size))
             await exchange.client.drain()
             await asyncio.sleep(0.05)  # or the reset would overtake the bytes
-        exchange.client.transport.abort()
+        abort(exchange.client)
 
     return harm
 
@@ -130,6 +130,12 @@ class _Fault:
     times: int
 
 
+def abort(writer: Writer) -> None:
+    """Reset a connection, unless it is closed already."""
+    with contextlib.suppress(AttributeError):  # which the TLS of Python 3.11.2 raises then
+        writer.transport.abort()
+
+
 @dataclass
 class FaultyProxy:
     """Passes everything on but for the faults, each of which happens so many times.
@@ -158,7 +164,7 @@ class FaultyProxy:
         """Reset every connection there is."""
         for writers in self._exchanges.values():
             for writer in writers:
-                writer.transport.abort()
+                abort(writer)
 
     async def stop(self) -> None:
         """End whatever goes on."""
@@ -168,7 +174,7 @@ class FaultyProxy:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         for writer in set().union(*left.values()):  # of tasks that were cancelled before they began
-            writer.transport.abort()
+            abort(writer)
         await asyncio.sleep(0)
 
     def kubeconfig(self, user: str) -> Path:

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -92,6 +93,15 @@ def test_what_is_tried_can_touch_nothing(tmp_path: Path) -> None:
     assert seen["variables"] == ["LC_ALL"]
 
 
+def running(word: str) -> list[Path]:
+    """Return the processes with a word in their command lines."""
+    found = list[Path]()
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+            found += [process] if word.encode() in process.read_bytes() else []
+    return found
+
+
 def test_what_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     if not PYTHON.exists():
         pytest.skip("the probe needs a Python of the system")
@@ -103,8 +113,7 @@ def test_what_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         run(PYTHON, TrialStart(words=("-c", word), environment={}, files={}))
 
     assert time.monotonic() - before < 10
-    left = [pid for pid in Path("/proc").glob("[0-9]*/cmdline") if word.encode() in pid.read_bytes()]
-    assert left == []
+    assert running(word) == []
 
 
 @pytest.mark.parametrize("version", KUBELETS)
