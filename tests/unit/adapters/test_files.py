@@ -5,12 +5,14 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import pytest
 
 from nodeupgrade.adapters.files import HostFiles, atomic
 from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.ports.node.disk import Disk
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"
@@ -100,6 +102,28 @@ def test_links_are_followed_as_the_node_would(root: Path, link: str, target: str
     (root / link[1:]).symlink_to(target)
     assert resolve(root, PurePosixPath(link), follow_last=True) == root / reached[1:]
     assert resolve(root, PurePosixPath(link), follow_last=False) == root / link[1:]
+
+
+def test_below_what_does_not_exist_nothing_is_looked_at_and_beside_it_links_count(root: Path) -> None:
+    (root / "there").mkdir()
+    (root / "here").symlink_to("/there")
+    looked = list[Path]()
+
+    class Watched:
+        readlink = staticmethod(os.readlink)
+
+        @staticmethod
+        def lstat(path: Path) -> os.stat_result:
+            looked.append(path)
+            return os.lstat(path)
+
+    def resolved(path: str) -> Path:
+        return resolve(root, PurePosixPath(path), follow_last=True, disk=cast("Disk", Watched()))
+
+    assert resolved("/none/a/b") == root / "none/a/b"
+    assert looked == [root / "none"]
+    assert resolved("/none/../here/file") == root / "there/file"
+    assert resolved("/../../here") == root / "there"
 
 
 def test_links_in_the_middle_are_followed_always(root: Path, files: HostFiles) -> None:
