@@ -14,6 +14,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.plan import ShieldPlan
 from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG
@@ -204,6 +205,22 @@ def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode)
     assert node.disk == before
     assert node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER} == set()
     assert node.calls.effects[-2:] == ["services.reload", f"files.remove {TUNED_CONFIG}"]
+
+
+def test_the_tuning_of_all_runtimes_is_removed_with_one_reload(node: SimulatedNode) -> None:
+    """A reload of a busy systemd takes long, and reads every unit of the node."""
+    drop_in, refers_to = TRANSIENT_UNITS / "other.service.d/tuned.conf", PurePosixPath("/run/other.toml")
+    other = replace(node.runtime.kind, tuning=(refers_to, drop_in))
+    for path in other.tuning:
+        node.ports.files.write(path, b"", mode=0o644)
+    done = len(node.calls.effects)
+
+    units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind, other])
+
+    effects = node.calls.effects[done:]
+    assert effects.count("services.reload") == 1
+    assert effects.index(f"files.remove {drop_in}") < effects.index("services.reload")
+    assert effects.index("services.reload") < effects.index(f"files.remove {refers_to}")
 
 
 def test_units_that_systemd_does_not_know_are_not_stopped(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:

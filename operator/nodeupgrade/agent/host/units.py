@@ -260,8 +260,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
-    for kind in runtimes:
-        restart_tuning.take_back(files, services, kind)
+    restart_tuning.take_back(files, services, *runtimes)
 
 
 def _end(services: ServiceManager, unit: str) -> None:

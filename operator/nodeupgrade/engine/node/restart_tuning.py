@@ -27,15 +27,18 @@ def give(node: Node, plan: RunPlan) -> None:
             _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
 
 
-def take_back(files: Files, services: ServiceManager, kind: RuntimeKind) -> None:
-    """Make systemd start the runtime as configured again. Files that the drop-ins refer to are removed last.
+def take_back(files: Files, services: ServiceManager, *kinds: RuntimeKind) -> None:
+    """Make systemd start runtimes of these kinds as configured again, with a single reload for all of them.
+
+    Files that the drop-ins refer to are removed last.
 
     Raises:
         StepFailed: a file could not be removed.
     """
-    _remove(files, filter(is_drop_in, kind.tuning))
+    tuning = [path for kind in kinds for path in kind.tuning]
+    _remove(files, filter(is_drop_in, tuning))
     services.reload()
-    _remove(files, (path for path in kind.tuning if not is_drop_in(path)))
+    _remove(files, (path for path in tuning if not is_drop_in(path)))
 
 
 def _remove(files: Files, paths: Iterable[PurePosixPath]) -> None:
