@@ -11,15 +11,13 @@ from pathlib import Path
 from e2e.lab import cgroups, naming, network
 from e2e.lab.errors import LabError
 from e2e.lab.pki import Authority
-from e2e.lab.process import reap, run, spawn, start_time, wait_until
+from e2e.lab.process import LITTLE_COLLECTING, reap, run, spawn, start_time, wait_until
 
 PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _HERE = Path(__file__).parent
 
-SPARING = ("env", "GOGC=400")
-"""What comes before the command lines of control planes, which are not what is measured: here memory is plentiful and
-processors are not, and collecting garbage takes a quarter of an API server's time.
-"""
+SPARING = ("env", LITTLE_COLLECTING)
+"""What comes before the command lines of control planes."""
 
 
 def etcd_binary() -> str | None:

@@ -3,6 +3,7 @@
 import json
 
 from e2e.lab import naming
+from e2e.lab.process import LITTLE_COLLECTING
 from e2e.lab.runtimes import LabRuntime
 from e2e.lab.runtimes.containerd import SOCKET
 from e2e.lab.versions import Version
@@ -59,6 +60,11 @@ RateLimitIntervalSec=0
 SystemMaxUse=200M
 """
 
+_MANAGER = f"""\
+[Manager]
+DefaultEnvironment={LITTLE_COLLECTING}
+"""
+
 
 def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version, runtime: LabRuntime) -> dict[str, str]:
     """Return path → text of all files that turn a copy of the base root into this node."""
@@ -69,6 +75,7 @@ def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version, run
         "/etc/cni/net.d/10-lab.conflist": json.dumps(cni_config(addresses), indent=2),
         "/etc/lab/iptables": iptables_rules(addresses),
         "/etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
+        "/etc/systemd/system.conf.d/lab.conf": _MANAGER,
         "/etc/systemd/system/kubelet.service": _KUBELET_UNIT % {"runtime": runtime.unit},
         "/etc/systemd/system/lab-network.service": _NETWORK_UNIT,
         KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet, runtime),

@@ -14,6 +14,11 @@ T = TypeVar("T")
 PATIENCE = float(os.environ.get("NODEUPGRADE_PATIENCE", "1"))
 """How many times longer than on an idle machine anything may take before it counts as hung; CI sets more."""
 
+LITTLE_COLLECTING = "GOGC=400"
+"""Environment of control planes, kubelets and runtimes: here memory is plentiful and processors are not, and to collect
+garbage takes a quarter of an API server's time and a sixteenth of all that a test on a node takes.
+"""
+
 
 class CommandError(LabError):
     """A command failed; carries its output.
