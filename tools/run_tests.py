@@ -1,8 +1,8 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so those that share a node and those with nodes of their own run side by side, and
-all others beside them, with what they leave of the processors; those with real software wait as well, so they come
-before the fast ones, which do not. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all
+Tests on booted nodes mostly wait, so those that share a node and those with nodes of their own run side by side. Beside
+them run those with real software, which wait as well, with what they leave of the processors, and the fast ones, which
+never wait, with what is left then. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all
 of them.
 """
 
@@ -12,15 +12,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-FAST = ("-n", "auto", "--timeout=600", "-m", "not real and not e2e and not slow", "tests")
-"""With a timeout for a busy machine."""
+FAST = ("-n", "auto", "--timeout=1800", "-m", "not real and not e2e and not slow", "tests")
+"""With a timeout for a machine that is busy with all the others."""
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 SHARED_NODE = ("-v", "--durations=15", "-m", "e2e and not slow and shared_node", "e2e")
 OWN_NODES = ("-v", "--durations=15", "-m", "e2e and not slow and not shared_node", "e2e")
-YIELDING = 19
-"""Niceness of what runs beside the tests on nodes."""
 LATER = 5
-"""Niceness of its session: a third of what others get, since API servers that it starts must answer in time."""
+"""A third of what others get, since API servers that are started must answer in time."""
+LAST = 19
+"""What nobody else wants, or a hundredth."""
 
 
 def what_the_lab_lacks() -> str:
@@ -36,62 +36,57 @@ def pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
-def pytest_beside(*arguments: str) -> subprocess.Popen[str]:
-    """Start pytest in a session of its own.
-
-    Unless it starts nodes, it comes last, also where Linux shares processors between sessions.
-    """
-    argv = [sys.executable, "-m", "pytest", *arguments]
-    if arguments != OWN_NODES:
-        yielding = f'echo {LATER} 2>/dev/null >/proc/self/autogroup; exec nice -n {YIELDING} "$@"'
-        argv = ["sh", "-c", yielding, "sh", *argv]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-
-
 class Beside:
-    """Runs parts one after the other, beside something else."""
+    """A run of pytest in a session of its own, beside something else.
 
-    def __init__(self) -> None:
-        self.running: subprocess.Popen[str] | None = None
-        self.failed: list[tuple[int, str]] = []
-        self.ended = False
+    Attributes:
+        arguments: those of pytest.
+        niceness: how far it lets others go first, also where Linux shares processors between sessions.
+    """
 
-    def run(self, *parts: tuple[str, ...]) -> None:
-        """Run pytest with each of the arguments, and print its output when it has ended."""
-        for arguments in parts:
-            if self.ended:
-                return
-            with pytest_beside(*arguments) as self.running:
-                output, _ = self.running.communicate()
-            print(f"\n=== beside: pytest {' '.join(arguments)}\n{output}===", flush=True)
-            if self.running.returncode:
-                self.failed.append((self.running.returncode, output))
-            if self.running.returncode < 0:  # somebody wants an end
-                self.ended = True
+    def __init__(self, *arguments: str, niceness: int = 0) -> None:
+        self.arguments = arguments
+        yielding = f'echo {niceness} 2>/dev/null >/proc/self/autogroup; exec nice -n {niceness} "$@"'
+        self._process = subprocess.Popen(
+            ["sh", "-c", yielding, "sh", sys.executable, "-m", "pytest", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """The process that leads its session."""
+        return self._process.pid
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for its end, print what it printed, and return this with its exit code."""
+        with self._process:
+            output, _ = self._process.communicate()
+        print(f"\n=== beside: pytest {' '.join(self.arguments)}\n{output}===", flush=True)
+        return self._process.returncode, output
 
     def end(self) -> None:
-        """End what runs, with all its processes, and begin nothing more."""
-        self.ended = True
-        if self.running is not None and self.running.poll() is None:
-            os.killpg(self.running.pid, signal.SIGTERM)
+        """End it with all its processes, if it still runs."""
+        if self._process.poll() is None:
+            os.killpg(self.pid, signal.SIGTERM)
 
 
 def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
-    besides = Beside(), Beside()
-    with ThreadPoolExecutor(max_workers=2) as others:
-        done = others.submit(besides[0].run, OWN_NODES), others.submit(besides[1].run, CONTRACTS, FAST)
+    besides = Beside(*OWN_NODES), Beside(*CONTRACTS, niceness=LATER), Beside(*FAST, niceness=LAST)
+    with ThreadPoolExecutor(max_workers=len(besides)) as others:
+        done = [others.submit(beside.wait) for beside in besides]
         try:
             code = pytest(*SHARED_NODE)
         except BaseException:
             for beside in besides:
                 beside.end()
             raise
-        for each in done:
-            each.result()
-    for failure, output in (failed for beside in besides for failed in beside.failed):
-        code = code or failure
-        print("\n".join(output.splitlines()[-30:]), flush=True)
+        ended = [each.result() for each in done]
+    for failure, output in ended:
+        if failure:
+            code = code or failure
+            print("\n".join(output.splitlines()[-30:]), flush=True)
     return code
 
 

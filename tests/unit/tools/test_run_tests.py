@@ -1,7 +1,7 @@
 """What runs beside the tests on nodes: its output is shown, its failure counts, and it ends with the rest."""
 
 import os
-import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from tools.run_tests import Beside
 PASSES = "def test_it() -> None:\n    assert True\n"
 FAILS = "def test_it() -> None:\n    assert 'this' == 'that'\n"
 WAITS = "import time\nfrom pathlib import Path\ndef test_it() -> None:\n    Path({!r}).touch()\n    time.sleep(600)\n"
+NICE = "import os\ndef test_it() -> None:\n    assert os.nice(0) == {}\n"
 
 
 def arguments(path: Path, content: str) -> tuple[str, ...]:
@@ -18,28 +19,32 @@ def arguments(path: Path, content: str) -> tuple[str, ...]:
     return ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(path.parent), str(path))
 
 
-def test_each_part_runs_and_what_failed_is_remembered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    beside = Beside()
-    beside.run(arguments(tmp_path / "test_a.py", FAILS), arguments(tmp_path / "test_b.py", PASSES))
-    ((code, output),) = beside.failed
-    assert code == 1
-    assert "'this' == 'that'" in output
-    shown = capfd.readouterr().out
-    assert "1 failed" in shown
-    assert "1 passed" in shown
+@pytest.mark.parametrize(("content", "expected", "said"), [(PASSES, 0, "1 passed"), (FAILS, 1, "'this' == 'that'")])
+def test_its_output_is_shown_and_its_failure_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], content: str, expected: int, said: str
+) -> None:
+    code, output = Beside(*arguments(tmp_path / "test_a.py", content)).wait()
+    assert code == expected
+    assert said in output
+    assert output in capfd.readouterr().out
 
 
-def test_its_end_is_the_end_of_all_its_processes_and_no_further_part_begins(tmp_path: Path) -> None:
-    beside, reached = Beside(), tmp_path / "reached"
-    waits = arguments(tmp_path / "test_a.py", WAITS.format(str(reached)))
-    running = threading.Thread(target=beside.run, args=(waits, arguments(tmp_path / "test_b.py", PASSES)))
-    running.start()
-    while running.is_alive() and not reached.exists():
-        running.join(0.05)
-    assert reached.exists(), beside.failed
+def test_it_lets_others_go_first(tmp_path: Path) -> None:
+    ours = os.nice(0)
+    assert Beside(*arguments(tmp_path / "test_a.py", NICE.format(ours))).wait()[0] == 0
+    assert Beside(*arguments(tmp_path / "test_a.py", NICE.format(min(ours + 3, 19))), niceness=3).wait()[0] == 0
+
+
+def test_its_end_is_the_end_of_all_its_processes(tmp_path: Path) -> None:
+    reached = tmp_path / "reached"
+    beside = Beside(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached))))
+    deadline = time.monotonic() + 300
+    while not reached.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert reached.exists()
     beside.end()
-    running.join()
-    assert [code for code, _ in beside.failed] == [-15]
-    assert beside.running is not None
+    code, _ = beside.wait()
+    assert code == -15
     with pytest.raises(ProcessLookupError):
-        os.killpg(beside.running.pid, 0)
+        os.killpg(beside.pid, 0)
+    beside.end()
