@@ -1,12 +1,14 @@
 """A real kube-apiserver over a real etcd, on loopback, without nodes or controllers."""
 
 import base64
+import functools
 import json
 import socket
 import ssl
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,6 +100,35 @@ class ApiServer:
         argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *identity, *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=240, input=stdin)
         return done.stderr if done.returncode else ""
+
+    def patch(self, path: str, body: Json, kubelet: str = "") -> tuple[int, str]:
+        """Send a strategic merge patch as a node's kubelet (empty: as admin); return status code and answer.
+
+        For what is asked again and again: a start of kubectl takes a tenth of a second of a processor.
+        """
+        headers = {"Authorization": "Bearer admin-token", "Content-Type": "application/strategic-merge-patch+json"}
+        if kubelet:
+            headers |= {"Impersonate-User": f"system:node:{kubelet}", "Impersonate-Group": "system:nodes"}
+        return self._answer(path, headers, "PATCH", json.dumps(body).encode())
+
+    def read(self, path: str) -> Json:
+        """Return an object, as admin."""
+        status, text = self._answer(path, {"Authorization": "Bearer admin-token"})
+        assert status == 200, text
+        found: Json = json.loads(text)
+        return found
+
+    def _answer(
+        self, path: str, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> tuple[int, str]:
+        address = f"https://127.0.0.1:{self.port}{path}"
+        request = urllib.request.Request(address, data=body, headers=dict(headers), method=method)
+        try:
+            with urllib.request.urlopen(request, context=unverified(), timeout=240) as answer:  # noqa: S310 - loopback
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read().decode()
 
 
 @contextmanager
@@ -194,9 +225,6 @@ def write_credentials(directory: Path, port: int) -> None:
 
 
 def wait_until_ready(directory: Path, port: int, processes: list[subprocess.Popen[bytes]]) -> None:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     request = urllib.request.Request(
         f"https://127.0.0.1:{port}/readyz", headers={"Authorization": "Bearer admin-token"}
     )
@@ -205,12 +233,21 @@ def wait_until_ready(directory: Path, port: int, processes: list[subprocess.Pope
         if any(process.poll() is not None for process in processes):
             break
         try:
-            with urllib.request.urlopen(request, context=context, timeout=2):  # noqa: S310
+            with urllib.request.urlopen(request, context=unverified(), timeout=2):  # noqa: S310
                 return
         except OSError:
             time.sleep(0.2)
     logs = "\n".join(log.read_text(errors="replace")[-2000:] for log in directory.glob("*.log"))
     raise RuntimeError(f"the API server did not become ready:\n{logs}")
+
+
+@functools.cache
+def unverified() -> ssl.SSLContext:
+    """What trusts any server; made once, for to load the machine's authorities takes as long as a request."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,14 +6,13 @@ One request per connection, so that breaking one says nothing about another.
 import asyncio
 import contextlib
 import json
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from tests.contract.kube.apiserver import ApiServer
+from tests.contract.kube.apiserver import ApiServer, unverified
 
 Reader: TypeAlias = asyncio.StreamReader
 Writer: TypeAlias = asyncio.StreamWriter
@@ -195,7 +194,7 @@ class FaultyProxy:
     async def _serve(self, reader: Reader, client: Writer, writers: set[Writer]) -> None:
 
         async def connect() -> tuple[Reader, Writer]:
-            there, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=_unverified())
+            there, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=unverified())
             writers.add(writer)
             return there, writer
 
@@ -239,10 +238,3 @@ async def _read(reader: Reader) -> Request:
     kept = [header for header in headers if not header.lower().startswith(("connection:", "accept-encoding:"))]
     raw = "\r\n".join([first, *kept, "Connection: close", "", ""]).encode() + await reader.readexactly(length)
     return Request(method, target, raw)
-
-
-def _unverified() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -55,13 +55,13 @@ class Pod:
         }
         assert self.report(self.status) == ""
 
-    def report(self, status: Json, user: str | None = None) -> str:
+    @property
+    def path(self) -> str:
+        return f"/api/v1/namespaces/default/pods/{self.node}"
+
+    def report(self, status: Json, kubelet: str | None = None) -> str:
         """Write a status as a kubelet does, and return why it was denied; empty when it was not."""
-        patch = json.dumps({"status": status})
-        return self.server.kubectl_as(
-            f"system:node:{self.node}" if user is None else user,
-            "patch", "pod", self.node, "--namespace=default", "--subresource=status", "--type=strategic", "-p", patch,
-        )  # fmt: skip
+        return denied(self.server, f"{self.path}/status", status, self.node if kubelet is None else kubelet)
 
     def unready(self) -> Json:
         changed = copy.deepcopy(self.status)
@@ -71,8 +71,7 @@ class Pod:
 
     def served(self) -> Json:
         """Return the pod as the API server has it, defaults included."""
-        found: Json = json.loads(self.server.kubectl("get", "pod", self.node, "--namespace=default", "-o", "json"))
-        return found
+        return self.server.read(self.path)
 
     def guard(self, runs_by: datetime | None) -> None:
         """Say by when the new kubelet runs, or guard no more. The API server acts upon it a moment later."""
@@ -170,7 +169,7 @@ def test_other_nodes_and_other_writers_pass(guarded: Pod, server: ApiServer) -> 
     other = Pod(server)
     other.create()
     assert other.report(other.unready()) == ""
-    assert guarded.report(guarded.unready(), user="") == ""
+    assert guarded.report(guarded.unready(), kubelet="") == ""
 
 
 def test_a_readiness_gate_that_closes_passes(server: ApiServer) -> None:
@@ -193,8 +192,7 @@ def test_a_node_stays_ready_until_its_kubelet_has_looked(guarded: Pod) -> None:
 
     def report(ready: str, kubelet: str = name) -> str:
         status = {"conditions": [{"type": "Ready", "status": ready}, {"type": "DiskPressure", "status": "True"}]}
-        words = "patch", "node", name, "--subresource=status", "--type=strategic", "-p", json.dumps({"status": status})
-        return server.kubectl_as(f"system:node:{kubelet}" if kubelet else "", *words)
+        return denied(server, f"/api/v1/nodes/{name}/status", status, kubelet)
 
     assert report("True") == ""
     assert report("False") == ""  # the guard of its pods is not its own
@@ -257,13 +255,12 @@ def test_what_the_agent_tries_tells_whether_the_guard_is_in_force(server: ApiSer
     pod.create({"web": {"readinessProbe": HOURS}})
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": pod.node, "labels": {"pool": "web"}}}
     assert server.kubectl_as("", "create", "-f", "-", stdin=json.dumps(node)) == ""
-    ready = ("patch", "node", pod.node, "--subresource=status", "--type=strategic", "-p")
-    assert server.kubectl_as("", *ready, json.dumps({"status": {"conditions": conditions("True")[:1]}})) == ""
+    assert denied(server, f"/api/v1/nodes/{pod.node}/status", {"conditions": conditions("True")[:1]}, "") == ""
     (of_pod,), of_node = pod_trials([pod.served()]), node_trial(pod.node)
 
     def lacks() -> tuple[str, str]:
         before = pod.served()
-        found = tried(server, of_pod, "pod", pod.node), tried(server, of_node, "node", pod.node)
+        found = tried(server, of_pod, pod.node), tried(server, of_node, pod.node)
         assert pod.served() == before
         return found
 
@@ -281,11 +278,15 @@ def test_a_guard_that_says_nonsense_guards_nothing(guarded: Pod) -> None:
     guarded.wait_until_not_guarded()
 
 
-def tried(server: ApiServer, trial: Trial, kind: str, name: str) -> str:
+def tried(server: ApiServer, trial: Trial, kubelet: str) -> str:
     """What is lacking, by a dry run of what the agent tries."""
-    words = ("patch", kind, name, "--subresource=status", "--type=strategic", "--dry-run=server")
-    denied = server.kubectl_as(f"system:node:{name}", *words, "-p", json.dumps(trial.patch))
-    return trial.lack(422 if denied else 200, denied)
+    return trial.lack(*server.patch(f"{trial.path}?dryRun=All", trial.patch, kubelet))
+
+
+def denied(server: ApiServer, path: str, status: Json, kubelet: str) -> str:
+    """Write a status, and return why it was denied; empty when it was not."""
+    code, answer = server.patch(path, {"status": status}, kubelet)
+    return "" if code == 200 else answer
 
 
 def guard(server: ApiServer, key: str, moment: datetime | None) -> None:
