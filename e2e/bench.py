@@ -205,7 +205,7 @@ def _of_runtime(cluster: Cluster) -> tuple[str, str, str]:
 
 def _wait_ready(cluster: Cluster) -> None:
     """Wait until a freshly started kubelet has run every probe, and found every pod ready."""
-    pods = cluster.lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
+    pods = cluster.lab.api.list("pods", namespace=workload.NAMESPACE)
     longest = max(map(exposure, pods)).total_seconds()
     asked = time.monotonic() + longest
     wait_until("every probe to be asked", lambda: time.monotonic() > asked, timeout=longest + 60)

@@ -98,7 +98,7 @@ def swap(
 def _has_probed_all(cluster: Cluster, status: Object) -> bool:
     """Report whether the kubelet that a run started, if any, has run for as long as any pod's probes may need."""
     started = [s["finishedAt"] for s in status.get("steps", ()) if s["name"] == "start-kubelet" and "finishedAt" in s]
-    pods = cluster.lab.kubectl_json("get", "pods", "-n", probed.NAMESPACE)["items"]
+    pods = cluster.lab.api.list("pods", namespace=probed.NAMESPACE)
     needed = max(map(exposure, pods))
     return all(datetime.fromisoformat(moment) + needed < datetime.now(UTC) for moment in started)
 

@@ -1,6 +1,7 @@
 """A lab with the operator, for the end-to-end tests, the demonstration and the benchmark."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import subprocess
@@ -59,11 +60,11 @@ class Cluster:
 
     def get(self, name: str) -> Object:
         """Return the NodeUpgrade."""
-        return self.lab.kubectl_json("get", "nodeupgrade", name)
+        return self.lab.api.get("nodeupgrades", name)
 
     def task(self) -> Object:
         """Return the node's NodeUpgradeTask."""
-        return self.lab.kubectl_json("get", "nodeupgradetask", self.node.name)
+        return self.lab.api.get("nodeupgradetasks", self.node.name)
 
     def reported(self, name: str) -> Object:
         """Return what the node's task reports about its run for a NodeUpgrade; empty as long as it reports nothing.
@@ -83,7 +84,7 @@ class Cluster:
             stuck = states.get("Stalled", {}).get("status") == "True" and not found["status"].get("inFlight")
             return found if over or stuck else None
 
-        return wait_until(f"the end of NodeUpgrade {name}", ended, timeout=timeout, interval=1)
+        return wait_until(f"the end of NodeUpgrade {name}", ended, timeout=timeout, interval=0.25)
 
     def delete(self, name: str) -> None:
         """Delete a NodeUpgrade and wait until it is gone."""
@@ -91,7 +92,7 @@ class Cluster:
 
     def events(self, name: str) -> list[Object]:
         """Return the events about a NodeUpgrade."""
-        found = self.lab.kubectl_json("get", "events", "--all-namespaces")["items"]
+        found = self.lab.api.list("events")
         return [
             e for e in found if e["involvedObject"]["kind"] == "NodeUpgrade" and e["involvedObject"]["name"] == name
         ]
@@ -125,7 +126,7 @@ class Cluster:
 
     def node_object(self) -> Object:
         """The Node as the API server has it."""
-        return self.lab.kubectl_json("get", "node", self.node.name)
+        return self.lab.api.get("nodes", self.node.name)
 
     def kubelet_version(self) -> str:
         """The kubelet version that the node reports, without ``v``."""
@@ -212,5 +213,12 @@ def serving(lab: Lab, node: Node, directory: Path) -> Iterator[str]:
 
 
 def _sha256(path: Path) -> str:
+    found = path.stat()
+    return _digest(path, found.st_size, found.st_mtime_ns)
+
+
+@functools.cache
+def _digest(path: Path, _size: int, _modified: int) -> str:
+    """Read a program's hundred megabytes once, as long as nobody writes to it."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

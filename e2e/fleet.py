@@ -65,30 +65,28 @@ class Fleet:
 
     def get(self, name: str) -> Object:
         """Return the NodeUpgrade."""
-        return self.lab.kubectl_json("get", "nodeupgrade", name)
+        return self.lab.api.get("nodeupgrades", name)
 
     def task(self, node: str) -> Object:
         """Return a node's NodeUpgradeTask."""
-        return self.lab.kubectl_json("get", "nodeupgradetask", node)
+        return self.lab.api.get("nodeupgradetasks", node)
 
     def versions(self) -> dict[str, str]:
         """Return the kubelet version by node, as reported, without ``v``."""
-        found = self.lab.kubectl_json("get", "nodes")["items"]
+        found = self.lab.api.list("nodes")
         return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for n in found}
 
     def cordoned(self) -> set[str]:
         """Return the nodes that are cordoned, by anyone."""
-        found = self.lab.kubectl_json("get", "nodes")["items"]
+        found = self.lab.api.list("nodes")
         return {n["metadata"]["name"] for n in found if n["spec"].get("unschedulable")}
 
     def operator_node(self) -> str:
         """Return the node of the replica that leads, which is upgraded last."""
 
         def leads() -> str | None:
-            leases, pods = (
-                self.lab.kubectl_json("get", *what, "--namespace", deploy.NAMESPACE)["items"]
-                for what in (("leases",), ("pods", "--selector", OPERATOR))
-            )
+            leases = self.lab.api.list("leases", namespace=deploy.NAMESPACE)
+            pods = self.lab.api.list("pods", namespace=deploy.NAMESPACE, labels=OPERATOR)
             holders = (each["spec"].get("holderIdentity") for each in leases if each["metadata"]["name"] == LEASE)
             leader = str(next(holders, "")).partition("_")[0]
             return next((str(pod["spec"]["nodeName"]) for pod in pods if pod["metadata"]["name"] == leader), None)
@@ -111,7 +109,7 @@ class Fleet:
             upgrade = self.get(name)
             return upgrade if holds(upgrade) else None
 
-        return wait_until(f"NodeUpgrade {name}: {what}", looked, timeout=timeout, interval=0.5)
+        return wait_until(f"NodeUpgrade {name}: {what}", looked, timeout=timeout, interval=0.25)
 
     def wait_condition(self, name: str, kind: str, status: str, reason: str | None = None) -> Object:
         """Wait until a condition is as expected, for the object's own generation."""

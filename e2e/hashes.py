@@ -12,7 +12,7 @@ def assert_reproduced(cluster: Cluster, version: str) -> None:
         cluster: Its node.
         version: The kubelet's version.
     """
-    found = cluster.lab.kubectl_json("get", "pods", "--namespace", workload.NAMESPACE)["items"]
+    found = cluster.lab.api.list("pods", namespace=workload.NAMESPACE)
     pods = [pod for pod in found if not podstatus.is_mirror(pod)]
     specs = {
         (pod["metadata"]["uid"], container["name"]): container

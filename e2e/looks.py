@@ -50,7 +50,7 @@ def planned(cluster: Cluster, name: str) -> Object:
         found = cluster.get(name)
         return found if found.get("status", {}).get("phase") == "Planned" else None
 
-    return wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=0.5)
+    return wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=0.25)
 
 
 def look(cluster: Cluster, name: str, version: str, **spec: object) -> Look:

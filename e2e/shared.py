@@ -110,9 +110,9 @@ def _objects(cluster: Cluster) -> Iterator[tuple[str, str]]:
     yield "its labels", str(node["metadata"]["labels"])
     yield "its annotations", str([key for key in node["metadata"].get("annotations", {}) if "nodeupgrade.dev" in key])
     yield "its cordon and taints", str([node["spec"].get("unschedulable"), node["spec"].get("taints")])
-    for space in cluster.lab.kubectl_json("get", "namespaces")["items"]:
+    for space in cluster.lab.api.list("namespaces"):
         yield f"namespace {space['metadata']['name']}", ""
-    for body in cluster.lab.kubectl_json("get", "configmaps", "--namespace", deploy.NAMESPACE)["items"]:
+    for body in cluster.lab.api.list("configmaps", namespace=deploy.NAMESPACE):
         yield f"config map {body['metadata']['name']}", str(body.get("data", {}))
 
 

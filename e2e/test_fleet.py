@@ -99,7 +99,7 @@ def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: F
 
     assert {name for name, version in fleet.versions().items() if version == OLD} == behind - {flying}
     assert fleet.cordoned() == set()
-    pods = fleet.lab.kubectl_json("get", "pods", "--namespace", "nodeupgrade-system")["items"]
+    pods = fleet.lab.api.list("pods", namespace="nodeupgrade-system")
     assert [p["metadata"]["name"] for p in pods if "agent" in p["metadata"]["name"]] == []
 
 

@@ -22,8 +22,6 @@ SLOWEST = 10
 TOLD_WITHIN = 2.0 * PATIENCE
 """Seconds from when the kubelet has detected that a container ended until the API server shows it."""
 
-PARAMETERS = ("get", "configmap", "nodeupgrade-readiness-guard", "-n", deploy.NAMESPACE)
-
 
 @pytest.fixture(scope="module")
 def cluster(make_lab: MakeLab) -> Cluster:
@@ -32,7 +30,8 @@ def cluster(make_lab: MakeLab) -> Cluster:
 
 def guarded_nodes(cluster: Cluster) -> dict[str, str]:
     """Return the guard's parameters: times by node."""
-    found: dict[str, str] = cluster.lab.kubectl_json(*PARAMETERS).get("data", {})
+    parameters = cluster.lab.api.get("configmaps", "nodeupgrade-readiness-guard", namespace=deploy.NAMESPACE)
+    found: dict[str, str] = parameters.get("data", {})
     return found
 
 

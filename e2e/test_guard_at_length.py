@@ -120,7 +120,7 @@ def test_a_guard_ends_by_itself_when_nobody_is_left_to_lift_it(cluster: Cluster)
 
 def victim(cluster: Cluster) -> tuple[Object, Path]:
     """A pod, and the file that makes it unready."""
-    pods = cluster.lab.kubectl_json("get", "pods", "-n", probed.NAMESPACE)["items"]
+    pods = cluster.lab.api.list("pods", namespace=probed.NAMESPACE)
     pod = next(pod for pod in pods if pod["metadata"]["name"].startswith("exec-5-"))
     name = f"{probed.NAMESPACE}/{pod['metadata']['name']}"
     [pid] = [c.pid for c in cluster.node.snapshot().running() if c.pod == name]
@@ -129,7 +129,7 @@ def victim(cluster: Cluster) -> tuple[Object, Path]:
 
 def is_ready(cluster: Cluster, pod: Object) -> bool:
     """Report whether the API server considers a pod Ready."""
-    return probed.is_ready(cluster.lab.kubectl_json("get", "pod", pod["metadata"]["name"], "-n", probed.NAMESPACE))
+    return probed.is_ready(cluster.lab.api.get("pods", pod["metadata"]["name"], namespace=probed.NAMESPACE))
 
 
 @contextlib.contextmanager

@@ -166,7 +166,7 @@ def something_is_left(cluster: Cluster) -> None:
 def without_an_operator_a_deletion_hangs(cluster: Cluster, terminal: Terminal) -> None:
     waiting(cluster, "hanging", OLD)
     scale = ("--namespace", NAMESPACE, "scale", "deployment/nodeupgrade-operator")
-    replicas = cluster.lab.kubectl_json("--namespace", NAMESPACE, "get", "deployment", "nodeupgrade-operator")
+    replicas = cluster.lab.api.get("deployments", "nodeupgrade-operator", namespace=NAMESPACE)
     cluster.lab.kubectl(*scale, "--replicas=0")
     labels = "--selector=app.kubernetes.io/name=nodeupgrade-operator"
     cluster.lab.kubectl("--namespace", NAMESPACE, "wait", "pods", labels, "--for=delete", timeout=180)
@@ -229,9 +229,8 @@ def a_node_is_not_cleaned_while_a_run_may_need_it(cluster: Cluster, terminal: Te
     cluster.lab.kubectl("apply", "--server-side", "--filename", str(terminal.directory / "dist/cleanup.yaml"))
 
     def refusal() -> str | None:
-        pods = cluster.lab.kubectl_json(
-            "--namespace", NAMESPACE, "get", "pods", "--selector=app.kubernetes.io/name=nodeupgrade-cleanup"
-        )["items"]
+        labels = "app.kubernetes.io/name=nodeupgrade-cleanup"
+        pods = cluster.lab.api.list("pods", namespace=NAMESPACE, labels=labels)
         text = json.dumps([pod["status"].get("initContainerStatuses", []) for pod in pods])
         return text if "is still there" in text else None
 

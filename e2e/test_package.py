@@ -41,7 +41,7 @@ def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
     before = packages.status(cluster.node)
     with packages.in_use(cluster.node):
         cluster.apply("busy", NEW, cluster.pre_staged(NEW), **packages.HOLD)
-        status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=1)
+        status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=0.25)
 
     assert status["reason"] == "NodeInOtherHands"
     assert "works with the database of dpkg" in status["message"]

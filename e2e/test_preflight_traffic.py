@@ -29,10 +29,13 @@ def cluster(shared_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": probed.NAMESPACE},
         "spec": {"selector": {"alone": "yes"}, "ports": [{"port": 80, "targetPort": probed.PORT}]},
     })  # fmt: skip
-    slices = ("get", "endpointslices", "-n", probed.NAMESPACE, "-l", f"kubernetes.io/service-name={SERVICE}")
-    wait_until(
-        "its endpoint", lambda: any(s.get("endpoints") for s in made.lab.kubectl_json(*slices)["items"]), timeout=120
-    )
+
+    def served() -> bool:
+        labels = f"kubernetes.io/service-name={SERVICE}"
+        slices = made.lab.api.list("endpointslices", namespace=probed.NAMESPACE, labels=labels)
+        return any(each.get("endpoints") for each in slices)
+
+    wait_until("its endpoint", served, timeout=120)
     yield made
     made.lab.kubectl("delete", "namespace", probed.NAMESPACE, timeout=180)
 
@@ -85,8 +88,12 @@ def test_a_container_that_may_be_killed_while_it_is_watched_refuses_the_node(clu
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "slow", "namespace": probed.NAMESPACE},
         "spec": {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 1, "containers": [container]},
     })  # fmt: skip
-    pod = ("get", "pod", "slow", "--namespace", probed.NAMESPACE)
-    wait_until("the pod", lambda: cluster.lab.kubectl_json(*pod)["status"].get("phase") == "Running", timeout=120)
+
+    def runs() -> bool:
+        pod = cluster.lab.api.get("pods", "slow", namespace=probed.NAMESPACE)
+        return bool(pod["status"].get("phase") == "Running")
+
+    wait_until("the pod", runs, timeout=120)
     unwatched, status = looked_at(cluster, "slow"), looked_at(cluster, "slow-and-watched", settle="10m")
 
     assert unwatched["phase"] == "Prechecked", unwatched

@@ -181,7 +181,7 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     assert len(agents) == 1
     row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
     assert row[:5] == [name, "Succeeded", "1/1", "0", "0"]
-    nodes = cluster.lab.kubectl_json("get", "nodes")["items"]
+    nodes = cluster.lab.api.list("nodes")
     assert all(c["status"] == "True" for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready")
 
 
@@ -230,7 +230,7 @@ def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None
 
 def sidecars(cluster: Cluster) -> set[str]:
     """Return the IDs of restartable init containers."""
-    pods = cluster.lab.kubectl_json("get", "pods", "--all-namespaces")["items"]
+    pods = cluster.lab.api.list("pods")
     return {
         status["containerID"].removeprefix("containerd://")
         for pod in pods

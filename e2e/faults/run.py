@@ -1,7 +1,6 @@
 """One run of an upgrade with a fault: what the fault may see and do."""
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -220,19 +219,21 @@ class FaultRun:
 
     def wait_end(self) -> str:
         """Wait until the run has ended and everything is cleaned up; return the task's phase."""
-        wait_until("the end of the run", self._over, timeout=END_SECONDS, interval=1)
+        wait_until("the end of the run", self._over, timeout=END_SECONDS, interval=0.25)
         phase = str(self.cluster.task()["status"]["phase"])
-        here = f"--field-selector=spec.nodeName={self.cluster.node.name}"
-        agents = ("get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=nodeupgrade-agent", "-o", "name", here)
-        wait_until("the end of the agent pod", lambda: not self.cluster.lab.kubectl(*agents).stdout.strip(), timeout=90)
+        wait_until("the end of the agent pod", lambda: not self._agents(), timeout=90)
         wait_until("a healthy kubelet", self.cluster.node.kubelet_healthy, timeout=60)
         return phase
 
+    def _agents(self) -> list[Object]:
+        ours, here = "app.kubernetes.io/name=nodeupgrade-agent", f"spec.nodeName={self.cluster.node.name}"
+        return self.cluster.lab.api.list("pods", namespace=NAMESPACE, labels=ours, fields=here)
+
     def _over(self) -> bool:
-        listed = self.cluster.lab.kubectl("get", "nodeupgrades", self.name, "--ignore-not-found", "-o", "json").stdout
-        if not listed.strip():
+        listed = self.cluster.lab.api.list("nodeupgrades", fields=f"metadata.name={self.name}")
+        if not listed:
             return True
-        upgrade = json.loads(listed)
+        [upgrade] = listed
         states = conditions(upgrade)
         over = states.get("Succeeded", {}).get("status") in {"True", "False"}
         stuck = states.get("Stalled", {}).get("status") == "True"
@@ -241,7 +242,7 @@ class FaultRun:
     def wait_workload(self) -> None:
         """Wait until every pod runs again after the power was cut."""
         lab = self.cluster.lab
-        pods = lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
+        pods = lab.api.list("pods", namespace=workload.NAMESPACE)
         count = sum(pod["spec"].get("restartPolicy") == "Always" for pod in pods)
         workload.wait_running(lab, count=count, timeout=240)
         lab.kubectl_wait("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=120)

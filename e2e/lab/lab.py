@@ -16,6 +16,7 @@ from e2e.lab.node import Node
 from e2e.lab.pki import Authority
 from e2e.lab.process import PATIENCE, run, wait_until
 from e2e.lab.progress import Progress, Quiet
+from e2e.lab.reader import Reader
 from e2e.lab.runtimes import runtime_named
 from e2e.lab.spec import LabSpec
 from e2e.lab.versions import Version
@@ -146,10 +147,10 @@ class Lab:
         """The kubectl of the control plane's version."""
         return components.resolve("kubectl", self.spec.control_plane, self._progress)
 
-    def kubectl_json(self, *argv: str, timeout: float = 60) -> dict[str, Any]:
-        """Run kubectl with ``-o json`` and return the object it prints."""
-        answer: dict[str, Any] = json.loads(self.kubectl(*argv, "-o", "json", timeout=timeout).stdout)
-        return answer
+    @property
+    def api(self) -> Reader:
+        """What reads objects from its API server."""
+        return Reader(network.namespace_file(naming.control_plane_namespace(self.name)), self._authority)
 
     def apply(self, *objects: dict[str, Any], timeout: float = 120) -> None:
         """Apply Kubernetes objects, in order."""
@@ -209,10 +210,11 @@ class Lab:
         dead = [name for name, alive in self._control_plane.alive().items() if not alive]
         if dead:
             raise LabError(f"{dead[0]} has ended: {self._control_plane.log_tail(dead[0])}")
-        return self.kubectl("get", "--raw", "/readyz", timeout=10).stdout == "ok"
+        return self.api.ready()
 
     def _nodes_ready(self) -> bool:
-        self.kubectl("get", "serviceaccount", "default", timeout=10)  # pods cannot be created before it exists
+        # Pods cannot be created before it exists.
+        self.api.get("serviceaccounts", "default", namespace="default", timeout=10)
         missing = set(self.nodes) - {name for name, ready in self.node_readiness().items() if ready}
         if missing:
             raise LabError(f"not Ready: {', '.join(sorted(missing))}")
@@ -225,7 +227,7 @@ class Lab:
                 condition["type"] == "Ready" and condition["status"] == "True"
                 for condition in node.get("status", {}).get("conditions", [])
             )
-            for node in self.kubectl_json("get", "nodes")["items"]
+            for node in self.api.list("nodes")
         }
 
     def down(self) -> None:

@@ -47,14 +47,14 @@ def wait_ready(lab: Lab, pods: int, *, timeout: float = 600) -> None:
     Raises:
         LabError: after ``timeout`` seconds.
     """
-    slices = ("get", "endpointslices", "-n", NAMESPACE, "-l", f"kubernetes.io/service-name={APP}")
 
     def ready() -> bool:
-        found = lab.kubectl_json("get", "pods", "-n", NAMESPACE, "-l", f"app={APP}")["items"]
-        endpoints = [e for s in lab.kubectl_json(*slices)["items"] for e in s.get("endpoints") or ()]
+        found = lab.api.list("pods", namespace=NAMESPACE, labels=f"app={APP}")
+        slices = lab.api.list("endpointslices", namespace=NAMESPACE, labels=f"kubernetes.io/service-name={APP}")
+        endpoints = [e for s in slices for e in s.get("endpoints") or ()]
         return pods == sum(map(is_ready, found)) == sum(bool(e["conditions"].get("ready")) for e in endpoints)
 
-    wait_until(f"{pods} Ready pods and endpoints", ready, timeout=timeout, interval=1)
+    wait_until(f"{pods} Ready pods and endpoints", ready, timeout=timeout, interval=0.3)
 
 
 def is_ready(body: Object) -> bool:

@@ -24,7 +24,7 @@ def make_anew(lab: Lab, namespace: str) -> bool:
         for pod in sorted(node.snapshot().split_pods()):
             space, _, name = pod.partition("/")
             if space == namespace:
-                _replace(lab, node, lab.kubectl_json("get", "pod", name, "--namespace", space))
+                _replace(lab, node, lab.api.get("pods", name, namespace=space))
                 found = True
     return found
 

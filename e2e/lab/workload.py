@@ -99,7 +99,7 @@ def renew(lab: Lab, objects: list[Object], *, keep: Callable[[Object], bool] = l
     """
     names = {body["metadata"]["name"] for body in objects if body["kind"] == "Pod"}
     here = ("--namespace", NAMESPACE)
-    found = lab.kubectl_json("get", "pods", *here)["items"]
+    found = lab.api.list("pods", namespace=NAMESPACE)
     bare = {pod["metadata"]["name"]: pod for pod in found if not is_mirror(pod)}
     if leaving := [name for name, pod in bare.items() if name not in names or not keep(pod)]:
         lab.kubectl("delete", "pods", *here, *leaving, timeout=180)
@@ -117,13 +117,13 @@ def wait_running(
     Raises:
         LabError: after ``timeout`` seconds; it says how many run.
     """
-    here = ("--namespace", namespace, *(["--field-selector", f"spec.nodeName={node}"] if node else []))
+    here = f"spec.nodeName={node}" if node else ""
 
     def enough() -> bool:
-        run = sum(runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"])
+        run = sum(runs(pod) for pod in lab.api.list("pods", namespace=namespace, fields=here))
         return run >= count and not make_anew(lab, namespace)
 
-    wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=1)
+    wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=0.3)
 
 
 def _pod(name: str, spec: Object, node: str | None, suffix: str = "") -> Object:

@@ -139,8 +139,7 @@ def _given(cluster: Cluster, row: Row) -> Object:
 def wait_ready(cluster: Cluster) -> None:
     """Wait until every pod that ought to be ready is: a kubelet that was restarted probes anew."""
     count = sum(
-        pod["status"].get("phase") == "Running"
-        for pod in cluster.lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
+        pod["status"].get("phase") == "Running" for pod in cluster.lab.api.list("pods", namespace=workload.NAMESPACE)
     )
     workload.wait_running(cluster.lab, count=count, timeout=120)
     wait_until("a Ready node", lambda: cluster.lab.node_readiness()[cluster.node.name] or None, timeout=120)

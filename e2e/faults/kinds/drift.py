@@ -56,8 +56,8 @@ def environment_file(run: FaultRun) -> Iterator[None]:
 
 def _rejected(run: FaultRun) -> list[str]:
     """Return why the kubelet rejected pods of the node."""
-    here = f"--field-selector=spec.nodeName={run.cluster.node.name},status.phase=Failed"
-    pods = run.cluster.lab.kubectl_json("get", "pods", "-A", here)["items"]
+    here = f"spec.nodeName={run.cluster.node.name},status.phase=Failed"
+    pods = run.cluster.lab.api.list("pods", fields=here)
     return [str(reason) for pod in pods if (reason := pod["status"].get("reason", "")).startswith("OutOf")]
 
 

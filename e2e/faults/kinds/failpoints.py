@@ -167,11 +167,11 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
 
 def _watch_lease(run: FaultRun, seconds: float) -> tuple[float, set[str]]:
     """Return the greatest age of the node's Lease, and every status of its condition Ready."""
-    kubectl, name = run.cluster.lab.kubectl_json, run.cluster.node.name
+    lab, name = run.cluster.lab, run.cluster.node.name
     oldest, ready = 0.0, set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
+        renewed = datetime.fromisoformat(lab.api.get("leases", name, namespace="kube-node-lease")["spec"]["renewTime"])
         oldest = max(oldest, (datetime.now(UTC) - renewed).total_seconds())
         ready |= {c["status"] for c in run.cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"}
         time.sleep(1)

@@ -96,7 +96,7 @@ def _without_apiserver(run: FaultRun) -> Iterator[None]:
         yield
     finally:
         lab.control_plane.start_again("kube-apiserver", binaries)
-        wait_until("the API server", lambda: lab.kubectl("get", "--raw", "/readyz", timeout=10).stdout == "ok", 120)
+        wait_until("the API server", lab.api.ready, timeout=120)
 
 
 # ── the node ────────────────────────────────────────────────────────────────────────────────────────────────────────

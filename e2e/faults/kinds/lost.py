@@ -71,13 +71,13 @@ def _stays_fenced(run: FaultRun) -> None:
     Raises:
         LabError: one of these does not hold.
     """
-    kubectl, name = run.cluster.lab.kubectl_json, run.cluster.node.name
+    lab, name = run.cluster.lab, run.cluster.node.name
     end = time.monotonic() + FENCED_SECONDS
     while time.monotonic() < end:
         if run.processes("kubelet.service"):
             raise LabError("a kubelet was started on a runtime that does not show what ran before")
         time.sleep(0.2)
-    renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
+    renewed = datetime.fromisoformat(lab.api.get("leases", name, namespace="kube-node-lease")["spec"]["renewTime"])
     if (age := (datetime.now(UTC) - renewed).total_seconds()) > LEASE_SECONDS:
         raise LabError(f"nobody renews the Lease: it is {age:.0f} s old")
     run.notes.append(f"fenced for {FENCED_SECONDS:.0f} s; the task says {run.status()}")

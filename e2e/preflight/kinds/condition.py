@@ -103,7 +103,7 @@ def webhook(cluster: Cluster) -> Iterator[Object]:
 
 def _state(cluster: Cluster, name: str, kind: str = "") -> str:
     key = f"{kind}ContainerStatuses" if kind else "containerStatuses"
-    status = cluster.lab.kubectl_json("get", "pod", "-n", pods.NAMESPACE, name).get("status", {})
+    status = cluster.lab.api.get("pods", name, namespace=pods.NAMESPACE).get("status", {})
     return json.dumps([each.get("state") for each in status.get(key, ())])
 
 

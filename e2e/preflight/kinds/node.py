@@ -14,7 +14,7 @@ from e2e.lab.process import wait_until
 from e2e.preflight.row import SKIPPED, Hazard, Row
 from nodeupgrade.api.node_annotations import SKIP_ANNOTATION
 
-GUARD = ("configmap", "nodeupgrade-readiness-guard", f"--namespace={deploy.NAMESPACE}")
+GUARD = "nodeupgrade-readiness-guard"
 MANAGER = "kube-controller-manager"
 PROGRAMS = ("kube-apiserver", MANAGER, "kube-scheduler")
 LABEL = "nodeupgrade.test/pool"
@@ -180,8 +180,8 @@ def tasks_refused(cluster: Cluster) -> Iterator[Object]:
 @contextlib.contextmanager
 def without_guard(cluster: Cluster) -> Iterator[Object]:
     """Take the readiness guard out of the cluster."""
-    before = cluster.lab.kubectl_json("get", *GUARD)
-    cluster.lab.kubectl("delete", *GUARD)
+    before = cluster.lab.api.get("configmaps", GUARD, namespace=deploy.NAMESPACE)
+    cluster.lab.kubectl("delete", "configmap", GUARD, "--namespace", deploy.NAMESPACE)
     try:
         yield {}
     finally:

@@ -48,8 +48,7 @@ def held_by_nobody(cluster: Cluster) -> Iterator[Object]:
     """Let the API server show a container that the runtime does not hold."""
     user, name = f"system:node:{cluster.node.name}", "elsewhere"
     with pods.running(cluster, pods.pod(cluster, name)), refusing(cluster, user, "", "pods/status", ("UPDATE",)):
-        get = ("get", "pod", "-n", pods.NAMESPACE, name)
-        [status] = cluster.lab.kubectl_json(*get)["status"]["containerStatuses"]
+        [status] = cluster.lab.api.get("pods", name, namespace=pods.NAMESPACE)["status"]["containerStatuses"]
         patch = {"status": {"containerStatuses": [status | {"containerID": f"containerd://{'0' * 64}"}]}}
         how = ("patch", "pod", "-n", pods.NAMESPACE, name, "--subresource=status", "--type=merge", "-p")
         cluster.lab.kubectl(*how, json.dumps(patch))
