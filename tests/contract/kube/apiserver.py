@@ -1,8 +1,10 @@
 """A real kube-apiserver over a real etcd, on loopback, without nodes or controllers."""
 
 import base64
+import contextlib
 import functools
 import json
+import secrets
 import socket
 import ssl
 import subprocess
@@ -21,6 +23,7 @@ from nodeupgrade.api.json import Json
 
 VERSION = "1.33.13"
 READY_SECONDS = 300
+LOWEST_PORT = 10_000
 
 OPERATOR = "system:serviceaccount:nodeupgrade-system:nodeupgrade-operator"
 AGENT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-agent"
@@ -251,8 +254,16 @@ def unverified() -> ssl.SSLContext:
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Return ports that nobody listens on.
+
+    They are below those that Linux gives to connections, and to others who ask for any port: of these, one may be taken
+    before its server listens on it.
+    """
+    above = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    free: list[int] = []
+    while len(free) < count:
+        port = LOWEST_PORT + secrets.randbelow(max(above - LOWEST_PORT, 1000))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            if port not in free:
+                free.append(port)
+    return free

@@ -40,7 +40,7 @@ async def which_fail(expression: str, cases: Sequence[Mapping[str, object]], sec
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={"PYTHONPATH": ":".join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
     )
     try:
         output, _ = await process.communicate(json.dumps(asked).encode())
