@@ -1,16 +1,24 @@
 """What runs beside the tests on nodes: its output is shown, its failure counts, and it ends with the rest."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
+from e2e.lab.process import wait_until
 from tools.run_tests import Beside
 
 PASSES = "def test_it() -> None:\n    assert True\n"
 FAILS = "def test_it() -> None:\n    assert 'this' == 'that'\n"
-WAITS = "import time\nfrom pathlib import Path\ndef test_it() -> None:\n    Path({!r}).touch()\n    time.sleep(600)\n"
+WAITS = """
+import subprocess, time
+from pathlib import Path
+
+def test_it() -> None:
+    with subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        Path({!r}).touch()
+        time.sleep(600)
+"""
 NICE = "import os\ndef test_it() -> None:\n    assert os.nice(0) == {}\n"
 
 
@@ -38,13 +46,17 @@ def test_it_lets_others_go_first(tmp_path: Path) -> None:
 def test_its_end_is_the_end_of_all_its_processes(tmp_path: Path) -> None:
     reached = tmp_path / "reached"
     beside = Beside(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached))))
-    deadline = time.monotonic() + 300
-    while not reached.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert reached.exists()
+    wait_until("its start", reached.exists, timeout=100)
     beside.end()
     code, _ = beside.wait()
     assert code == -15
-    with pytest.raises(ProcessLookupError):
-        os.killpg(beside.pid, 0)
+    wait_until("the end of all", lambda: not there(beside.pid), timeout=30)
     beside.end()
+
+
+def there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
