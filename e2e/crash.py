@@ -12,6 +12,7 @@ from e2e.cluster import Cluster, Object
 from e2e.lab import LabError, asnode, probed
 from e2e.lab.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
+from e2e.lab.splitpods import make_anew
 
 NAME = "crashes"
 POD = f"{probed.NAMESPACE}/{NAME}"
@@ -47,8 +48,7 @@ class Crash:
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": NAME, "namespace": probed.NAMESPACE},
             "spec": {**spec, "containers": [{**main, "readinessProbe": _PROBE}]},
         })  # fmt: skip
-        ready = ("wait", "-n", probed.NAMESPACE, f"pod/{NAME}", "--for=condition=Ready", "--timeout=120s")
-        self._cluster.lab.kubectl(*ready, timeout=150)
+        wait_until("the pod that will crash", self._ready, timeout=150)
         self._earlier = self._status().get("runID")
         self._thread.start()
         return self
@@ -59,6 +59,12 @@ class Crash:
         """Wait until the pod was seen unready, if its container was ended at all."""
         self._over.set()
         self._thread.join()
+
+    def _ready(self) -> bool:
+        """Report whether the pod is Ready; if the runtime has split it, make it anew."""
+        lab = self._cluster.lab
+        ready = probed.is_ready(lab.api.get("pods", NAME, namespace=probed.NAMESPACE))
+        return ready and not make_anew(lab, probed.NAMESPACE)
 
     def _run(self) -> None:
         argv = ("get", "pod", NAME, "-n", probed.NAMESPACE, "--watch", "-o", f"jsonpath={_READY}")

@@ -11,14 +11,12 @@ import pytest
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
 from e2e.lab import splitpods, workload
-from e2e.lab.process import wait_until
 from e2e.looks import look
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
 CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
-TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +88,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     """Made as containerd itself makes one: the shim's socket is gone when the container is started again."""
     node = cluster.node
     victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
-    address = node.exec("cat", f"{TASKS}/{victim.sandbox_id}/address").stdout.strip().removeprefix("unix://")
-    node.exec("rm", address)
-    node.exec("kill", "-KILL", str(victim.pid))
-
-    def again() -> bool | None:
-        found = [c for c in node.snapshot().running() if c.pod == victim.pod and c.name == victim.name]
-        return True if found and found[0].id != victim.id else None
-
-    wait_until("the container's successor", again, timeout=120)
+    splitpods.split(node, victim)
     status = looked_at(cluster, "shim")
 
     assert (status["phase"], status["reason"]) == ("Refused", "PodHasTwoShims")

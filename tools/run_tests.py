@@ -21,6 +21,8 @@ LATER = 5
 """A third of what others get, since API servers that are started must answer in time."""
 LAST = 19
 """What nobody else wants, or a hundredth."""
+LONGEST_LINE = 600
+"""In characters: an object of the API, quoted in a failure, is much longer."""
 
 
 def what_the_lab_lacks() -> str:
@@ -36,8 +38,8 @@ def pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
-class Beside:
-    """A run of pytest in a session of its own, beside something else.
+class Part:
+    """A run of pytest in a session of its own.
 
     Attributes:
         arguments: those of pytest.
@@ -62,32 +64,46 @@ class Beside:
         """Wait for its end, print what it printed, and return this with its exit code."""
         with self._process:
             output, _ = self._process.communicate()
-        print(f"\n=== beside: pytest {' '.join(self.arguments)}\n{output}===", flush=True)
+        print(f"\n=== pytest {' '.join(self.arguments)}\n{output}===", flush=True)
         return self._process.returncode, output
 
+    def follow(self) -> tuple[int, str]:
+        """Print each line that it prints at once, and return all of them in the end, with its exit code."""
+        lines: list[str] = []
+        with self._process:
+            for line in self._process.stdout or ():
+                print(line, end="", flush=True)
+                lines.append(line)
+        return self._process.returncode, "".join(lines)
+
     def end(self) -> None:
-        """End it with all its processes, if it still runs."""
+        """Interrupt it with all its processes, if it still runs: it takes down its labs first."""
         if self._process.poll() is None:
-            os.killpg(self.pid, signal.SIGTERM)
+            os.killpg(self.pid, signal.SIGINT)
 
 
 def run_all() -> int:
-    """Run all tests; the summary of a part that failed is the last output."""
-    besides = Beside(*OWN_NODES), Beside(*CONTRACTS, niceness=LATER), Beside(*FAST, niceness=LAST)
-    with ThreadPoolExecutor(max_workers=len(besides)) as others:
-        done = [others.submit(beside.wait) for beside in besides]
+    """Run all tests; the last output is what failed."""
+    shared, *others = Part(*SHARED_NODE), Part(*OWN_NODES), Part(*CONTRACTS, niceness=LATER), Part(*FAST, niceness=LAST)
+    with ThreadPoolExecutor(max_workers=len(others)) as waiting:
+        done = [waiting.submit(part.wait) for part in others]
         try:
-            code = pytest(*SHARED_NODE)
+            ended = [shared.follow()]
         except BaseException:
-            for beside in besides:
-                beside.end()
+            for part in (shared, *others):
+                part.end()
             raise
-        ended = [each.result() for each in done]
-    for failure, output in ended:
-        if failure:
-            code = code or failure
-            print("\n".join(output.splitlines()[-30:]), flush=True)
-    return code
+        ended += [each.result() for each in done]
+    for _, output in ended:
+        print("\n".join(what_failed(output)), flush=True)
+    return next((code for code, _ in ended if code), 0)
+
+
+def what_failed(output: str) -> list[str]:
+    """Return pytest's lines on what failed and why, and its last line, each cut to a readable length."""
+    lines = output.splitlines()
+    told = [line for line in lines if line.startswith(("FAILED ", "ERROR ", "E   "))]
+    return [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in (*told, *lines[-1:])]
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from e2e.lab import answerer
 from e2e.lab.lab import Lab
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Progress
+from e2e.lab.splitpods import make_anew
 from e2e.lab.versions import Version
 
 NAMESPACE = "probed"
@@ -42,7 +43,7 @@ def start(lab: Lab, pods: int, node: str, *, slowest: int = 30, progress: Progre
 
 
 def wait_ready(lab: Lab, pods: int, *, timeout: float = 600) -> None:
-    """Wait until so many pods are Ready, and as many endpoints.
+    """Wait until so many pods are Ready, and as many endpoints; pods that the runtime has split are made anew.
 
     Raises:
         LabError: after ``timeout`` seconds.
@@ -52,7 +53,8 @@ def wait_ready(lab: Lab, pods: int, *, timeout: float = 600) -> None:
         found = lab.api.list("pods", namespace=NAMESPACE, labels=f"app={APP}")
         slices = lab.api.list("endpointslices", namespace=NAMESPACE, labels=f"kubernetes.io/service-name={APP}")
         endpoints = [e for s in slices for e in s.get("endpoints") or ()]
-        return pods == sum(map(is_ready, found)) == sum(bool(e["conditions"].get("ready")) for e in endpoints)
+        all_are = pods == sum(map(is_ready, found)) == sum(bool(e["conditions"].get("ready")) for e in endpoints)
+        return all_are and not make_anew(lab, NAMESPACE)
 
     wait_until(f"{pods} Ready pods and endpoints", ready, timeout=timeout, interval=0.3)
 

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import ssl
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -37,6 +38,14 @@ API_PATHS = {
     "serviceaccounts": "api/v1",
 }
 """The API group and version of each resource that is read."""
+
+BUSY = frozenset({
+    http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+})  # fmt: skip
+"""Answers of an API server that cannot answer now, as right after a CRD was created or where etcd is slow."""
+AGAIN_SECONDS = 1.0
+"""What API servers say in Retry-After."""
 
 _CLONE_NEWNET = 0x40000000
 
@@ -78,25 +87,26 @@ class Reader:
 
     def ready(self, timeout: float = 10) -> bool:
         """Report whether the API server says that it is ready."""
-        return self._answer("/readyz", timeout) == b"ok"
+        return self._answer("/readyz", timeout) == (http.HTTPStatus.OK, b"ok")
 
     def _read(self, where: str, timeout: float) -> Object:
-        answer: Object = json.loads(self._answer(where, timeout))
-        return answer
+        deadline = time.monotonic() + timeout * PATIENCE
+        while (answer := self._answer(where, timeout))[0] in BUSY and time.monotonic() < deadline:
+            time.sleep(AGAIN_SECONDS)
+        status, body = answer
+        if status != http.HTTPStatus.OK:
+            raise LabError(f"the API server answered {status} to {where}: {body.decode(errors='replace')[:2000]}")
+        found: Object = json.loads(body)
+        return found
 
-    def _answer(self, where: str, timeout: float) -> bytes:
+    def _answer(self, where: str, timeout: float) -> tuple[int, bytes]:
         try:
             with closing(self._connection(timeout * PATIENCE)) as connection:
                 connection.request("GET", where, headers={"Accept": "application/json"})
                 answer = connection.getresponse()
-                body = answer.read()
+                return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise LabError(f"cannot read {where} from the API server: {str(error) or type(error).__name__}") from error
-        if answer.status != http.HTTPStatus.OK:
-            raise LabError(
-                f"the API server answered {answer.status} to {where}: {body.decode(errors='replace')[:2000]}"
-            )
-        return body
 
     def _connection(self, timeout: float) -> http.client.HTTPSConnection:
         files = self.authority.directory

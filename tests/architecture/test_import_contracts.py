@@ -29,7 +29,7 @@ def broken(package: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     verdicts = [line.rsplit(" [", 1)[0] for line in seen.stdout.splitlines()]
     assert any(line.endswith((" KEPT", " BROKEN")) for line in verdicts), seen.stdout + seen.stderr

@@ -25,7 +25,7 @@ def tracked(*patterns: str) -> list[Path]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=600,
     )
     found = [CHECKOUT / name for name in listing.stdout.split("\0") if name]
     return [path for path in found if path.is_file()]
@@ -49,7 +49,7 @@ def test_the_source_root_does_not_shadow_the_standard_library() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=600,
     )
     assert seen.stdout.startswith("x "), seen.stderr
     assert str(CHECKOUT / "operator") not in seen.stdout
@@ -154,7 +154,7 @@ def test_every_end_to_end_test_is_marked_as_one() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert "::" not in collected.stdout
     assert "error" not in collected.stdout.lower()

@@ -9,6 +9,8 @@ import pytest
 
 from e2e.lab.errors import LabError
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import ApiServer, running
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -37,5 +39,16 @@ def serving(manifests: Path) -> Iterator[ApiServer]:
 
 @pytest.fixture
 async def admin(api_server: ApiServer) -> AsyncIterator[KubeClient]:
+    """Who may do everything, on an API server without a NodeUpgrade: an operator would look after it, too."""
     async with KubeClient.open(api_server.kubeconfig()) as kube:
+        await forget_upgrades(kube)
         yield kube
+
+
+async def forget_upgrades(kube: TypedKube) -> None:
+    """Delete what other tests have left: an older NodeUpgrade over the same nodes would go first."""
+    for body in await kube.list(UPGRADES):
+        name = body["metadata"]["name"]
+        if body["metadata"].get("finalizers"):
+            await kube.merge(UPGRADES, name, {"metadata": {"finalizers": None}})
+        await kube.delete(UPGRADES, name)

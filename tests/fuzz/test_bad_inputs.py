@@ -51,5 +51,5 @@ def shell(command: str, given: str = "", **environment: str) -> subprocess.Compl
     program = f"{sys.executable} -m nodeupgrade.cli {command}"
     known = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "operator"), **environment}
     return subprocess.run(
-        ["sh", "-c", program], env=known, input=given, capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-c", program], env=known, input=given, capture_output=True, text=True, timeout=600, check=False
     )

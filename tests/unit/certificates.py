@@ -21,5 +21,5 @@ def self_signed(directory: Path, name: str = "IP:127.0.0.1") -> tuple[Path, Path
     made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     made += ["-days", "2", "-subj", "/CN=apiserver", "-addext", f"subjectAltName={name}"]
     made += ["-out", certificate, "-keyout", key]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    subprocess.run(made, check=True, capture_output=True, timeout=600)
     return certificate, key

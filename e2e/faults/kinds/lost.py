@@ -14,7 +14,7 @@ from e2e.faults.kinds.drift import (
     stopped_at,
 )
 from e2e.faults.run import FaultRun
-from e2e.lab import LabError, deploy, images, nodefiles
+from e2e.lab import LabError, deploy, images, nodefiles, splitpods
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
@@ -101,20 +101,23 @@ def runtime_silent(run: FaultRun) -> Iterator[None]:
 def split_shim(run: FaultRun) -> Iterator[None]:
     """Let a container run under another shim than its sandbox; any restart of the runtime would lose the pod."""
     node, victim = run.cluster.node, _web(run)
-    sandbox = next(s for s in node.snapshot().sandboxes if s.id == victim.sandbox_id)
-    task = f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{sandbox.id}"
-    socket = node.exec("cat", f"{task}/address").stdout.strip().removeprefix("unix://")
-    node.exec("rm", socket)
-    node.exec("kill", "-9", str(victim.pid))
-    wait_until(
-        "a container under a shim of its own",
-        lambda: victim.pod in node.snapshot().split_pods(),
-        timeout=120,
-        interval=1,
-    )
+    splitpods.split(node, victim)
+    if victim.pod not in node.snapshot().split_pods():
+        raise LabError(f"{victim.pod} is not split")
     yield
     yield
     run.cluster.lab.kubectl("delete", "pod", "-n", *victim.pod.split("/"), timeout=120)
+
+
+def split_agent(run: FaultRun) -> Iterator[None]:
+    """Let the agent's own pod be split: the restart of the runtime loses it, and the run goes on without it."""
+    with splitpods.splitting(run.cluster.node, "nodeupgrade-agent") as seen:
+        yield
+        run.wait_record(Step.VERIFY, Mark.DOING)
+    run.notes.append(f"split: {', '.join(sorted(seen)) or 'none'}")
+    if not seen:
+        raise LabError("no agent's pod was split; try again")
+    yield
 
 
 def _web(run: FaultRun) -> ContainerInstance:
@@ -232,6 +235,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
     Fault("lost/split-shim", split_shim, REFUSED),
+    Fault("lost/split-agent", split_agent, UP),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
     Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
     Fault("lost/agent-over-quota", agent_over_quota, UP),

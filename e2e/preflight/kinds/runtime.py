@@ -7,12 +7,10 @@ from e2e import pods
 from e2e.changes import RUNTIME_CONFIG, added, changed, drop_in, restart_runtime
 from e2e.cluster import Cluster, Object
 from e2e.faults import tamper
-from e2e.lab import nodefiles
-from e2e.lab.process import wait_until
+from e2e.lab import nodefiles, splitpods
 from e2e.preflight.row import WARNED, Hazard, Row
 
 DRIFT = "RuntimeConfigurationDrift"
-TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 PROGRAM = "/usr/bin/containerd"
 BOUND = "/etc/systemd/system/lab-bound.service"
 PROXY = "lab-proxy"
@@ -119,14 +117,7 @@ def two_shims(cluster: Cluster) -> Iterator[Object]:
     node = cluster.node
     with pods.running(cluster, pods.pod(cluster, "two-shims")):
         victim = next(c for c in node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/two-shims")
-        address = node.exec("cat", f"{TASKS}/{victim.sandbox_id}/address").stdout.strip().removeprefix("unix://")
-        node.exec("rm", address)
-        node.exec("kill", "-KILL", str(victim.pid))
-
-        def again() -> bool | None:
-            return any(c.pod == victim.pod and c.id != victim.id for c in node.snapshot().running()) or None
-
-        wait_until("the container's successor", again, timeout=120)
+        splitpods.split(node, victim)
         yield {}
 
 

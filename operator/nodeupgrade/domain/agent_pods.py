@@ -1,11 +1,13 @@
-"""The view of an agent pod: whether the agent runs and, if it cannot, why."""
+"""Agent pods: which of a node's pods they are, and whether the agent runs and, if it cannot, why."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.pods import container_statuses
+from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.values import NodeName, PodUid, RunId
+from nodeupgrade.domain.pods import Pod, container_statuses
 
 KUBELET_WORDS = 256
 """Maximum length, in characters, of a kubelet message that is passed on."""
@@ -28,6 +30,11 @@ def file_from_image(index: int) -> str:
 def file_from_object(index: int) -> str:
     """Return the directory in which a file of ``spec.files`` from a ConfigMap or Secret is mounted."""
     return f"{FROM_OBJECTS}/{index}"
+
+
+def agents_of(attempt: RunId, pods: Iterable[Pod]) -> frozenset[PodUid]:
+    """Return those of a node's pods that serve a run. They exist only for it, and it goes on without them."""
+    return frozenset(pod.ref.uid for pod in pods if pod.labels.get(RUN_LABEL) == task_run(attempt))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

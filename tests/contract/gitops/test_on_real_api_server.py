@@ -158,6 +158,6 @@ def kubectl_waits(api_server: ApiServer, name: str, condition: str) -> bool:
     """Whether ``kubectl wait`` returns at once."""
     told = [str(api_server.kubectl_binary), f"--kubeconfig={api_server.kubeconfig()}", "wait", f"nu/{name}"]
     argv = [*told, f"--for=condition={condition}", "--timeout=0"]  # looks once
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0 or "condition not met" in done.stderr, done.stderr
     return done.returncode == 0

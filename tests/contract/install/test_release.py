@@ -138,7 +138,7 @@ class TestLauncher:
         for name, script in pythons.items():
             tool(programs, name.replace("_", "."), script)
         argv, environment = ["/bin/sh", str(launch), "plan", "two words"], {"PATH": str(programs)}
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
     def test_the_newest_python_that_runs_is_taken_and_a_shim_is_passed_over(self, launch: Path) -> None:
         telling = '[ "$1" = -c ] || { echo "$0" "$PYTHONPATH"; for a in "$@"; do echo "$a"; done; }'

@@ -9,7 +9,6 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.kube.apiserver import ApiServer
 
@@ -52,12 +51,3 @@ async def kube(request: pytest.FixtureRequest) -> AsyncIterator[TypedKube]:
     server: ApiServer = request.getfixturevalue("api_server")
     async with KubeClient.open(server.kubeconfig()) as client:
         yield client
-
-
-async def forget_upgrades(kube: TypedKube) -> None:
-    """Delete what other tests have left: an older NodeUpgrade over the same nodes would go first."""
-    for body in await kube.list(UPGRADES):
-        name = body["metadata"]["name"]
-        if body["metadata"].get("finalizers"):
-            await kube.merge(UPGRADES, name, {"metadata": {"finalizers": None}})
-        await kube.delete(UPGRADES, name)

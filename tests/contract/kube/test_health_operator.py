@@ -13,7 +13,6 @@ from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import forget_upgrades
 from tests.contract.kube.test_operator_process import Rollout, serving_operator
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -54,7 +53,6 @@ async def outside() -> AsyncIterator[Outside]:
 async def test_a_rollout_waits_for_health_and_goes_on_and_tells(
     admin: KubeClient, api_server: ApiServer, outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await forget_upgrades(admin)
     config = {
         "prometheus": [{"name": "default", "url": outside.url}],
         "notifications": [{"name": "ops", "url": f"{outside.url}/hook"}],

@@ -20,8 +20,9 @@ from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
+from tests.contract.conftest import forget_upgrades
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import REAL, forget_upgrades
+from tests.contract.kube.conftest import REAL
 from tests.contract.kube.faulty_proxy import Request, answer_is_lost, faulty_proxy
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 

@@ -27,11 +27,10 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment
-from nodeupgrade.controlplane.workers import RESYNC_SECONDS
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer, free_ports
-from tests.contract.kube.conftest import ROOT, forget_upgrades
+from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.faulty_proxy import Harm, Request, Which, answers, faulty_proxy, never_arrives, says
 from tests.contract.kube.test_rollout import remove_deleted_agents
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
@@ -41,8 +40,14 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 STARTED = b"authentication has finished"
 START_SECONDS = 120
 ROLLOUT_SECONDS = 300
-SECONDS = RESYNC_SECONDS - 5
-"""Shorter than the resync, so that only an event can have brought the news."""
+ENTRY = ("-m", "nodeupgrade.controlplane")
+WITHOUT_RESYNC = ("-c", """
+import sys
+from nodeupgrade.controlplane import __main__, workers
+workers.RESYNC_SECONDS = 86400
+sys.exit(__main__.main())
+""")  # fmt: skip
+"""It looks at everything at its start and once a day, so that only an event can bring news."""
 
 INTERNAL = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd says no"}}\n'
 
@@ -87,11 +92,11 @@ class Operator:
                 self.more.clear()
                 await self.more.wait()
 
-    async def handles(self, admin: KubeClient, name: str, seconds: float) -> None:
+    async def handles(self, admin: KubeClient, name: str) -> None:
         """Create an upgrade and wait until it is looked at."""
         await admin.create(UPGRADES, upgrade_object(name, nodes={"names": ["no-such-node"]}))
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(START_SECONDS):
                 while parse_upgrade(await admin.get(UPGRADES, name)).status.observed_generation != 1:
                     assert self.process.returncode is None
                     await asyncio.sleep(0.1)
@@ -116,13 +121,13 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator_process(kubeconfig: Path, **more: str) -> AsyncIterator[Operator]:
+async def operator_process(kubeconfig: Path, entry: tuple[str, ...] = ENTRY, **more: str) -> AsyncIterator[Operator]:
     """Run it as its pod does, with more in its environment, and leave nothing behind."""
     liveness, metrics = free_ports(2)
     ours = variables(kubeconfig, liveness, metrics)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), **ours, **more}
     output = asyncio.subprocess.PIPE
-    argv = (sys.executable, "-m", "nodeupgrade.controlplane")
+    argv = (sys.executable, *entry)
     process = await asyncio.create_subprocess_exec(
         *argv, env=environment, stdout=output, stderr=asyncio.subprocess.STDOUT
     )
@@ -136,9 +141,9 @@ async def operator_process(kubeconfig: Path, **more: str) -> AsyncIterator[Opera
 
 
 @asynccontextmanager
-async def serving_operator(kubeconfig: Path) -> AsyncIterator[Operator]:
+async def serving_operator(kubeconfig: Path, entry: tuple[str, ...] = ENTRY) -> AsyncIterator[Operator]:
     """Run it, and wait until kopf is about to watch."""
-    async with operator_process(kubeconfig) as operator:
+    async with operator_process(kubeconfig, entry) as operator:
         await operator.says(STARTED)
         yield operator
 
@@ -154,9 +159,9 @@ def variables(kubeconfig: Path, liveness: int, metrics: int) -> dict[str, str]:
 
 
 async def test_hears_of_an_object_and_stops_when_told(admin: KubeClient, api_server: ApiServer) -> None:
-    async with serving_operator(api_server.kubeconfig("operator")) as operator:
+    async with serving_operator(api_server.kubeconfig("operator"), WITHOUT_RESYNC) as operator:
         await operator.leads()
-        await operator.handles(admin, "process", SECONDS)
+        await operator.handles(admin, "process")
         told = await asyncio.to_thread(scrape, operator.metrics_port)
         for line in (
             'nodeupgrade_informer_synced{kind="Node"} 1.0',
@@ -205,7 +210,7 @@ async def test_an_outage_does_not_end_it(admin: KubeClient, api_server: ApiServe
         proxy.break_(lists_upgrades, says(503, "busy"), times=2)
         proxy.break_(lambda _: True, never_arrives, times=50)
         proxy.drop_all()
-        await operator.handles(admin, "survivor", START_SECONDS)
+        await operator.handles(admin, "survivor")
         await operator.stops()
 
 
@@ -293,7 +298,6 @@ class Rollout:
 
 async def test_nodes_in_flight_do_not_care_for_the_operator(admin: KubeClient, api_server: ApiServer) -> None:
     """It is killed in mid-rollout, and the next one ends on an error; the third finds the work done, and goes on."""
-    await forget_upgrades(admin)
     rollout = Rollout(admin, api_server, "killed")
     await rollout.begins("killed-0", "killed-1")
     async with faulty_proxy(api_server) as proxy:

@@ -15,7 +15,7 @@ from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import ROOT, forget_upgrades
+from tests.contract.kube.conftest import ROOT
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storywords import summed_up
@@ -34,7 +34,6 @@ async def operator(api_server: ApiServer) -> AsyncIterator[KubeClient]:
 
 
 async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClient, api_server: ApiServer) -> None:
-    await forget_upgrades(admin)
     fleet = FleetSimulator(admin, NAMESPACE)
     await fleet.add_node("node-0")
     await fleet.add_pod("web-on-node-0", "node-0")

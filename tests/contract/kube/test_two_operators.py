@@ -24,7 +24,6 @@ from nodeupgrade.ports.kube import LEASES, NODES, PODS, TASKS, UPGRADES, Resourc
 from nodeupgrade.simulation.kube_agents import SimulatedAgents
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import forget_upgrades
 from tests.contract.kube.kubelets import vanishing
 from tests.contract.kube.test_operator_process import Operator, operator_process
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
@@ -141,7 +140,6 @@ class Replicas:
 
 
 async def test_killed_at_random_through_a_rollout(admin: KubeClient, api_server: ApiServer) -> None:
-    await forget_upgrades(admin)
     fleet, cluster = FleetSimulator(admin, NAMESPACE), Cluster(admin)
     for name in (*POOL, FOREIGN, UNSELECTED):
         pool = "other" if name == UNSELECTED else "two"

@@ -123,6 +123,7 @@ class CrioWorld:
             files=HostFiles(root),
             services=cast("ServiceManager", self.services),
             prefix=("/bin/sh", "-c", PRINTS.format(version=VERSION, root=root)),
+            timeout=120.0,  # what answers is this process, which may wait long for its turn
         )
         self.start()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,12 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
-from nodeupgrade.simulation.node import SimulatedNode
+from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.simulation.node import SimulatedNode, pod_json
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT, TUNED_CONFIG
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
-from tests.scenario.agent.harness import OLD, World, untouched, upgraded
+from tests.scenario.agent.harness import OLD, PODS, RUN, World, make_world, untouched, upgraded
 
 Change = Callable[[SimulatedNode], None]
 NOW = 10**10
@@ -144,6 +147,24 @@ async def test_a_runtime_that_an_earlier_run_has_restarted_is_no_drift(world: Wo
     status = await world.serve()
 
     assert not {hazard.reason for hazard in status.hazards} & {Reason.RUNTIME_CONFIGURATION_DRIFT}, status.message
+
+
+async def test_the_agents_own_pod_may_be_lost_and_is_no_reason_to_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It exists for this run only, which goes on without it: a busy node may give it a shim of its own, too."""
+    agent = pod_json("nodeupgrade-agent", "agent", restart_policy="Never")
+    agent["metadata"]["labels"] = {RUN_LABEL: RUN}
+    world = make_world(tmp_path, monkeypatch, pods=(*PODS, agent))
+    [own] = [c.id for c in world.node.inventory().containers if c.name == "agent"]
+    world.node.runtime.split_monitors(own)
+    world.before = world.node.inventory()
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message
+    assert world.restarted != [], "it was lost"
+    assert differences(world.before, world.node.inventory(), expendable=[own]) == (), "and nothing else"
 
 
 @pytest.mark.parametrize("name", ["another root", "a container with a shim of its own"])

@@ -75,7 +75,7 @@ class Storage:
         baseline = f"baseline() {{\n    cat <<'.'\n{self.baseline}\n.\n}}\n"
         script = f"set -u\nPATH={self.root}:$PATH\nanswers={self.root}\nruntime_unit=crio.service\n"
         text = f"{script}{baseline}{FILES}{fragment.text}\n{command}\n"
-        done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False, timeout=600)
         assert "not found" not in done.stderr
         return done.returncode
 

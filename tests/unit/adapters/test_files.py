@@ -208,14 +208,14 @@ def test_what_a_crash_left_is_taken_away(files: HostFiles, root: Path, tidying: 
 
 def test_what_cannot_be_changed_is_found(files: HostFiles, root: Path) -> None:
     files.write(FILE, b"x")
-    if subprocess.run(["chattr", "+i", root / "etc/file"], check=False, capture_output=True, timeout=10).returncode:
+    if subprocess.run(["chattr", "+i", root / "etc/file"], check=False, capture_output=True, timeout=600).returncode:
         pytest.skip("the filesystem of the temporary directory knows no such attribute, or this is not root")
     try:
         assert files.immutable(FILE)
         assert not files.immutable(FILE.parent)
         assert not files.immutable(PurePosixPath("/etc/none"))
     finally:
-        subprocess.run(["chattr", "-i", root / "etc/file"], check=True, timeout=10)
+        subprocess.run(["chattr", "-i", root / "etc/file"], check=True, timeout=600)
 
 
 def test_the_time_of_a_change_is_that_of_everything_that_leads_there(files: HostFiles, root: Path) -> None:

@@ -122,11 +122,11 @@ def test_what_could_not_even_be_cut_off_is_cut_off_later(path: Path, monkeypatch
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount = tmp_path / "disk"
     mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], check=True, timeout=600)
     try:
         yield mount
     finally:
-        subprocess.run(["umount", "--lazy", mount], check=True, timeout=30)
+        subprocess.run(["umount", "--lazy", mount], check=True, timeout=600)
 
 
 def test_a_killed_writers_reserve_is_given_up_once_its_run_is_over(tmp_path: Path) -> None:

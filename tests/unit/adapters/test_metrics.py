@@ -111,7 +111,7 @@ def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed
     observed.metrics.lagged(0.7)
     observed.metrics.failed(1.0)
     with served(observed.metrics, "127.0.0.1", 0) as port:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=600) as answer:
             told = answer.read().decode()
         threads = threading.active_count()
     assert threading.active_count() < threads

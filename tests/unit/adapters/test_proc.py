@@ -86,7 +86,7 @@ def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
         assert kubelet.executable(process.pid) is None
         assert kubelet.program_stamp(process.pid) == stamp != HostFiles(tmp_path).stamp(PurePosixPath("/program"))
         assert ProcessTable().program_digest(process.pid) == sha256(Path("/bin/sh").read_bytes()).hexdigest()
-        process.communicate(b"", timeout=30)
+        process.communicate(b"", timeout=600)
     with pytest.raises(Transient, match="is gone"):
         kubelet.arguments(process.pid)
 

@@ -55,7 +55,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def run(argv: tuple[str, ...], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=env)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600, env=env)
 
 
 def python(root: PurePath, code: str) -> tuple[str, ...]:

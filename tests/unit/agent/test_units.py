@@ -254,7 +254,7 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
 
     seen = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / name) for name in texts)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
 
     assert [line for line in seen.stderr.splitlines() if str(tmp_path) in line or "nodeupgrade" in line] == []

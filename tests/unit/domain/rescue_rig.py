@@ -165,7 +165,7 @@ class Node:
     def look(self, after: int = 0) -> "Node":
         """Let time pass, and the timer start the script once."""
         self.write("uptime", f"{float(self.read('uptime').split()[0]) + after} 3\n")
-        subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=60)
+        subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=600)
         return self
 
     def with_sockets(self, at_path: str, *beside: str) -> "Node":

@@ -47,7 +47,7 @@ def test_an_image_keeps_the_name_in_its_archive(tmp_path: Path) -> None:
 
     told = subprocess.run(
         Crio().import_command(str(archive)),
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True, timeout=60,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True, timeout=600,
     )  # fmt: skip
 
     assert told.stdout.split() == [

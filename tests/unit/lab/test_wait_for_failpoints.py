@@ -43,4 +43,4 @@ def test_what_it_passed_before_its_end_counts(
         return ended
 
     monkeypatch.setattr(FaultRun, "_over", over)
-    waiting.wait_hit(MOMENT, timeout=10)
+    waiting.wait_hit(MOMENT, timeout=600)

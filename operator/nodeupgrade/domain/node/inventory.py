@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nodeupgrade.api.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue
 
 
@@ -121,6 +121,13 @@ class Inventory:
     def running(self) -> Iterator[ContainerInstance]:
         """Return the containers that run."""
         return (c for c in self.containers if c.state is ContainerState.RUNNING)
+
+    def without(self, pods: frozenset[PodUid]) -> "Inventory":
+        """Return it without everything that belongs to these pods."""
+        return Inventory(
+            containers=tuple(c for c in self.containers if c.pod.uid not in pods),
+            sandboxes=tuple(s for s in self.sandboxes if s.pod.uid not in pods),
+        )
 
     def container(self, container_id: ContainerId) -> ContainerInstance | None:
         """Return the container with this id, if the runtime still holds it."""

@@ -7,9 +7,8 @@ from hashlib import sha256
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
-from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import Digest, PodUid
-from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -80,9 +79,7 @@ class Examination:
     @property
     def agents(self) -> frozenset[PodUid]:
         """Return the pods of this run's agent, which exist only for the run."""
-        return frozenset(
-            pod.ref.uid for pod in self.facts.pods if pod.labels.get(RUN_LABEL) == task_run(self.request.run_id)
-        )
+        return agents_of(self.request.run_id, self.facts.pods)
 
 
 def examine(

@@ -149,9 +149,10 @@ class NextStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAtWork:
-    """A running runtime, with everything that it holds.
+    """A running runtime, with everything that a restart of it must spare.
 
     Attributes:
+        inventory: what it holds, without the pod of the agent that looks.
         listing_seconds: how long listing the inventory took.
     """
 

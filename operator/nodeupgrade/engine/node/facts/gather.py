@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
@@ -146,7 +147,12 @@ def gather(
         inventory=inventory,
         stored=stored,
         hazards=node.runtime.restart_hazards(
-            RuntimeAtWork(info=runtime, unit=unit, inventory=inventory, listing_seconds=listing_seconds)
+            RuntimeAtWork(
+                info=runtime,
+                unit=unit,
+                inventory=inventory.without(agents_of(request.run_id, views)),
+                listing_seconds=listing_seconds,
+            )
         ),
         tuning=node.runtime.restart_tuning(unit),
         host=readiness.host(node.files, layout, views),
