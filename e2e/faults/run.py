@@ -13,7 +13,7 @@ from e2e.cluster import Cluster, Object, conditions
 from e2e.faults.files import FileState
 from e2e.lab import LabError, cgroups, workload
 from e2e.lab.deploy import DEPLOYMENT, FAILPOINTS, NAMESPACE
-from e2e.lab.process import wait_until
+from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
@@ -83,11 +83,12 @@ class FaultRun:
         return Journal()
 
     def wait_record(self, step: Step | None, mark: Mark, timeout: float = 180) -> None:
-        """Return as soon as the journal has such a record.
+        """Return as soon as the journal has such a record, within ``timeout`` seconds (times PATIENCE).
 
         Raises:
             LabError: the run ended without it, or it did not come in time.
         """
+        timeout *= PATIENCE
         deadline = time.monotonic() + timeout
         size = -1
         while True:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.lab.errors import LabError
+from e2e.lab.process import PATIENCE
 
 _V1_FLAGS = {"rw", "ro", "clone_children", "xattr", "cpuset_v2_mode", "noprefix"}
 
@@ -101,9 +102,9 @@ def destroy(group: str, *, timeout: float = 30) -> None:
     """Kill everything in ``group`` and remove it; does nothing if it does not exist.
 
     Raises:
-        LabError: if something survives.
+        LabError: if something survives for ``timeout`` seconds (times PATIENCE).
     """
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * PATIENCE
     while True:
         for pid in members(group):
             _kill(pid)
@@ -141,13 +142,16 @@ def _kill(pid: int) -> None:
 
 
 def freeze(group: str, *, timeout: float = 5) -> None:
-    """Freeze every process in ``group`` and below; ``destroy`` also kills frozen processes."""
+    """Freeze every process in ``group`` and below, for which ``timeout`` seconds (times PATIENCE) must be enough.
+
+    ``destroy`` also kills frozen processes.
+    """
     for hierarchy in hierarchies():
         for name, word, shown in (("freezer.state", "FROZEN", "FROZEN"), ("cgroup.freeze", "1", "1")):
             state = hierarchy.mount / group / name
             if state.exists():
                 state.write_text(word)
-                deadline = time.monotonic() + timeout
+                deadline = time.monotonic() + timeout * PATIENCE
                 while state.read_text().strip() != shown and time.monotonic() < deadline:
                     time.sleep(0.005)
 
