@@ -22,6 +22,8 @@ UNGUARDED = {"readinessGuard": "Off"}
 NOTICED = "90s"
 """Settle period of runs that the first act of a kubelet ends; on a busy machine it comes late."""
 TERMINAL_SECONDS = 420.0
+AGENT = f"{deploy.NAMESPACE}/nodeupgrade-agent"
+"""How every agent's pod begins, as ``namespace/name``."""
 Object = dict[str, Any]
 
 
@@ -180,9 +182,13 @@ def reported(task: Object) -> Object:
 
 
 def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:
-    """List everything that ran before and is not the same instance now; new and ended instances do not count."""
+    """List everything that ran before and is not the same instance now; new and ended instances do not count.
+
+    Nor do agents: the pod of an earlier run's may still be about to end.
+    """
     ran = {c.id for c in before.containers if c.running} | {s.id for s in before.sandboxes if s.running}
-    return [difference for difference in compare(before, after) if difference.id in ran]
+    found = [difference for difference in compare(before, after) if difference.id in ran]
+    return [difference for difference in found if not difference.pod.startswith(AGENT)]
 
 
 def attach(directory: Path, name: str, script: str) -> Path:

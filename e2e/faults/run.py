@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e import packages
-from e2e.cluster import Cluster, Object, conditions
+from e2e.cluster import AGENT, Cluster, Object, conditions
 from e2e.faults.files import FileState
-from e2e.lab import LabError, cgroups, workload
-from e2e.lab.deploy import DEPLOYMENT, FAILPOINTS, NAMESPACE
+from e2e.lab import LabError, cgroups, deploy, workload
+from e2e.lab.deploy import FAILPOINTS, NAMESPACE
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.api.task.step import Step
@@ -246,7 +246,7 @@ class FaultRun:
         pods = lab.api.list("pods", namespace=workload.NAMESPACE)
         count = sum(pod["spec"].get("restartPolicy") == "Always" for pod in pods)
         workload.wait_running(lab, count=count, timeout=240)
-        lab.kubectl_wait("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=120)
+        deploy.wait_available(lab)
 
     # ── state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -257,7 +257,7 @@ class FaultRun:
 
     def may_change(self, pod: str) -> bool:
         """Report whether a pod, as ``namespace/name``, may change by itself."""
-        return any(pod.startswith(prefix) for prefix in self.free) or pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")
+        return any(pod.startswith(prefix) for prefix in (*self.free, AGENT))
 
     def manifests(self) -> dict[str, bytes]:
         """Return the manifests of the node's static pods."""

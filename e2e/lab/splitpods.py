@@ -96,9 +96,10 @@ def _split_new_ones(node: Node, prefix: str, seen: set[str], over: threading.Eve
         for place in tasks.iterdir():
             if place.name not in known and (place / "init.pid").exists():  # the runtime has reached the shim by now
                 known.add(place.name)
-                if _is_sandbox(place, prefix):
-                    _lose_socket(node, place)
-                    lost = True
+                with contextlib.suppress(FileNotFoundError):  # it has ended already
+                    if _is_sandbox(place, prefix):
+                        _lose_socket(node, place)
+                        lost = True
         if lost and not seen:
             with contextlib.suppress(LabError):  # the runtime is being restarted
                 seen |= {pod for pod in node.snapshot().split_pods() if pod.partition("/")[2].startswith(prefix)}

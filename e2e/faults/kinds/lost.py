@@ -111,12 +111,15 @@ def split_shim(run: FaultRun) -> Iterator[None]:
 
 def split_agent(run: FaultRun) -> Iterator[None]:
     """Let the agent's own pod be split: the restart of the runtime loses it, and the run goes on without it."""
-    with splitpods.splitting(run.cluster.node, "nodeupgrade-agent") as seen:
+    node = run.cluster.node
+    with splitpods.splitting(node, "nodeupgrade-agent") as seen:
         yield
-        run.wait_record(Step.VERIFY, Mark.DOING)
-    run.notes.append(f"split: {', '.join(sorted(seen)) or 'none'}")
-    if not seen:
-        raise LabError("no agent's pod was split; try again")
+        wait_until("an agent's pod that is split", lambda: seen, timeout=120)
+        split = {c.id for c in node.snapshot().running() if c.pod in seen}
+    run.wait_record(Step.VERIFY, Mark.DOING)
+    if not split or split & {c.id for c in node.snapshot().running()}:
+        raise LabError("the restart of the runtime has spared the agent's pod")
+    run.notes.append("the agent's pod was lost")
     yield
 
 

@@ -2,6 +2,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from e2e.cluster import disturbed
 from e2e.lab import ContainerInstance, NodeSnapshot, SandboxInstance, compare
 
 CONTAINER = ContainerInstance(
@@ -57,3 +58,13 @@ def test_a_pod_is_split_if_a_container_runs_under_another_monitor_than_its_sandb
 
     assert split(monitor_pid=91) == {"shop/web-1"}
     assert split() == split(monitor_pid=None) == split(monitor_pid=91, state="CONTAINER_EXITED") == set()
+
+
+def test_whoever_ran_and_is_gone_was_disturbed_but_for_the_agent_of_an_earlier_run() -> None:
+    """Its pod is deleted when its run is over, and takes its time."""
+    its = replace(CONTAINER, pod="nodeupgrade-system/nodeupgrade-agent-node1")
+    agent = replace(BEFORE, containers=(its,), sandboxes=())
+    gone = replace(BEFORE, containers=(), sandboxes=())
+
+    assert [difference.pod for difference in disturbed(BEFORE, gone)] == ["shop/web-1", "shop/web-1"]
+    assert disturbed(agent, gone) == []
