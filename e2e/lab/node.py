@@ -11,7 +11,7 @@ from e2e.lab import baseroot, cgroups, components, naming, network, nodefiles, n
 from e2e.lab.errors import LabError
 from e2e.lab.nodeboot import boot_command, check_cgroups
 from e2e.lab.pki import Authority
-from e2e.lab.process import child_of, reap, run, spawn, start_time, wait_until
+from e2e.lab.process import PATIENCE, child_of, reap, run, spawn, start_time, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import LabRuntime, runtime_named
 from e2e.lab.snapshot import NodeSnapshot, compare
@@ -259,7 +259,11 @@ class Node:
         wait_until(f"a healthy kubelet on node {self.name}", self.kubelet_healthy, timeout=timeout, interval=0.2)
 
     def settled(self, *, quiet: float = 10, limit: float = 180) -> NodeSnapshot:
-        """Wait until nothing has changed for ``quiet`` seconds (or ``limit`` is over) and return that snapshot."""
+        """Wait until nothing has changed for ``quiet`` seconds and return that snapshot.
+
+        After ``limit`` seconds (times PATIENCE) it is returned in any case.
+        """
+        limit *= PATIENCE
         began = unchanged_since = time.monotonic()
         latest = self.snapshot()
         while (now := time.monotonic()) - unchanged_since < quiet and now - began < limit:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from e2e.lab.errors import LabError
-from e2e.lab.process import parent, start_time
+from e2e.lab.process import PATIENCE, parent, start_time
 from e2e.lab.protobuf_wire import Message, bool_field, string_field
 from e2e.lab.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
 
@@ -25,7 +25,7 @@ class _Runtime:
 
     def ask(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:
         call = self.channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-        answer: bytes = call(request, timeout=timeout, metadata=(("containerd-namespace", "k8s.io"),))
+        answer: bytes = call(request, timeout=timeout * PATIENCE, metadata=(("containerd-namespace", "k8s.io"),))
         return Message.parse(answer)
 
     def cri(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:
@@ -65,11 +65,10 @@ def read(node: str, socket: Path, root: Path, hashes: Callable[[], Mapping[str, 
     try:
         with _open(socket) as channel:
             runtime = _Runtime(channel)
-            stored = _stored_hashes(runtime) if hashes is None else hashes()
             sandboxes = [_sandbox(answer, root) for answer in _each(runtime, "ListPodSandbox", "PodSandboxStatus")]
-            containers = [
-                _container(answer, stored, root) for answer in _each(runtime, "ListContainers", "ContainerStatus")
-            ]
+            served = list(_each(runtime, "ListContainers", "ContainerStatus"))
+            stored = _stored_hashes(runtime) if hashes is None else hashes()  # last: also of what was just created
+            containers = [_container(answer, stored, root) for answer in served]
     except grpc.RpcError as error:
         raise LabError(f"cannot read the containers of node {node} because its runtime says: {error}") from error
     return NodeSnapshot(

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
+from e2e.lab.process import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 60
-END_SECONDS = 30
+READY_SECONDS = 60 * PATIENCE
+END_SECONDS = 30 * PATIENCE
 
 
 @dataclass(frozen=True, kw_only=True)

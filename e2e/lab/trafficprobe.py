@@ -20,12 +20,13 @@ from typing import Any, TypeAlias
 import aiohttp
 import yaml
 
+from e2e.lab.process import PATIENCE
 from e2e.lab.traffic import Tally, render
 
 Object: TypeAlias = dict[str, Any]
 Seen = Callable[[str, Object], None]
 
-REQUEST_SECONDS = 5.0
+REQUEST_SECONDS = 5.0 * PATIENCE
 LISTS = {
     "nodes": "/api/v1/nodes",
     "pods": "/api/v1/pods",

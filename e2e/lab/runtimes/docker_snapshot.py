@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab.errors import LabError
-from e2e.lab.process import parent, start_time
+from e2e.lab.process import PATIENCE, parent, start_time
 from e2e.lab.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
 
 _HASH = "annotation.io.kubernetes.container.hash"
 _KIND = "io.kubernetes.docker.type"
 _STATES = {"running": "CONTAINER_RUNNING", "created": "CONTAINER_CREATED", "exited": "CONTAINER_EXITED"}
 _TIME = re.compile(r"(.{19})(?:\.(\d+))?Z")
-_SECONDS = 20
+_SECONDS = 20 * PATIENCE
 _Object = dict[str, Any]
 
 
