@@ -115,9 +115,9 @@ def split_agent(run: FaultRun) -> Iterator[None]:
     with splitpods.splitting(node, "nodeupgrade-agent") as seen:
         yield
         wait_until("an agent's pod that is split", lambda: seen, timeout=120)
-        split = {c.id for c in node.snapshot().running() if c.pod in seen}
+        split = {s.id for s in node.snapshot().sandboxes if s.running and s.pod in seen}
     run.wait_record(Step.VERIFY, Mark.DOING)
-    if not split or split & {c.id for c in node.snapshot().running()}:
+    if not split or split & {s.id for s in node.snapshot().sandboxes if s.running}:
         raise LabError("the restart of the runtime has spared the agent's pod")
     run.notes.append("the agent's pod was lost")
     yield
