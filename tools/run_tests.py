@@ -48,7 +48,10 @@ class Part:
 
     def __init__(self, *arguments: str, niceness: int = 0) -> None:
         self.arguments = arguments
-        yielding = f'echo {niceness} 2>/dev/null >/proc/self/autogroup; exec nice -n {niceness} "$@"'
+        # Who is started in the background ignores SIGINT, and so would all that it starts.
+        yielding = (
+            f'echo {niceness} 2>/dev/null >/proc/self/autogroup; exec env --default-signal=INT nice -n {niceness} "$@"'
+        )
         self._process = subprocess.Popen(
             ["sh", "-c", yielding, "sh", sys.executable, "-m", "pytest", *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -1,7 +1,9 @@
 """The parts of all tests: their output is shown, what failed is told, and they end with all that they started."""
 
 import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +61,16 @@ def test_it_lets_others_go_first(tmp_path: Path) -> None:
     assert Part(*arguments(tmp_path / "test_a.py", NICE.format(min(ours + 3, 19))), niceness=3).wait()[0] == 0
 
 
-def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
+def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path, handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        ends_orderly(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ends_orderly(tmp_path: Path) -> None:
     reached, ended = tmp_path / "reached", tmp_path / "ended"
     part = Part(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached), str(ended))))
     wait_until("its start", reached.exists, timeout=100)
