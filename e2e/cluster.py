@@ -184,7 +184,7 @@ def reported(task: Object) -> Object:
 def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:
     """List everything that ran before and is not the same instance now; new and ended instances do not count.
 
-    Nor do agents: the pod of an earlier run's may still be about to end.
+    Nor do agents: that of an earlier run may still be about to end.
     """
     ran = {c.id for c in before.containers if c.running} | {s.id for s in before.sandboxes if s.running}
     found = [difference for difference in compare(before, after) if difference.id in ran]

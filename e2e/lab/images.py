@@ -222,7 +222,6 @@ def _write_archive(buildah: Buildah, name: str, tag: str, archive: Path) -> str:
 
     It is a Docker archive, too.
 
-
     A reference by digest resolves in a node without a registry only if an image of exactly that name was imported.
     """
     layout = buildah.scratch / "layout"
