@@ -87,16 +87,16 @@ class Part:
 
 def run_all() -> int:
     """Run all tests; the last output is what failed."""
-    shared, *others = Part(*SHARED_NODE), Part(*OWN_NODES), Part(*CONTRACTS, niceness=LATER), Part(*FAST, niceness=LAST)
-    with ThreadPoolExecutor(max_workers=len(others)) as waiting:
-        done = [waiting.submit(part.wait) for part in others]
+    parts = Part(*SHARED_NODE), Part(*OWN_NODES), Part(*CONTRACTS, niceness=LATER), Part(*FAST, niceness=LAST)
+    shared, *others = parts
+    with ThreadPoolExecutor(max_workers=len(parts)) as waiting:
+        done = [waiting.submit(shared.follow), *(waiting.submit(part.wait) for part in others)]
         try:
-            ended = [shared.follow()]
+            ended = [each.result() for each in done]
         except BaseException:
-            for part in (shared, *others):
+            for part in parts:
                 part.end()
             raise
-        ended += [each.result() for each in done]
     for _, output in ended:
         print("\n".join(what_failed(output)), flush=True)
     return next((code for code, _ in ended if code), 0)
@@ -109,8 +109,15 @@ def what_failed(output: str) -> list[str]:
     return [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in (*told, *lines[-1:])]
 
 
+def interruptible() -> None:
+    """Make an interrupt of every request to end, also in the background, where SIGINT would be ignored."""
+    for request in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(request, signal.default_int_handler)
+
+
 def main() -> int:
     """Return the exit code of a failing run, or 0."""
+    interruptible()
     lacking = what_the_lab_lacks()
     if lacking and os.environ.get("NODEUPGRADE_E2E") == "required":
         print(f"error: cannot run the tests on real nodes, which are required: {lacking}", file=sys.stderr)

@@ -2,13 +2,16 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e.lab.process import wait_until
+from tools import run_tests
 from tools.run_tests import LONGEST_LINE, Part, what_failed
+from tools.wheels import CHECKOUT
 
 PASSES = "def test_it() -> None:\n    assert True\n"
 FAILS = "def test_it() -> None:\n    assert 'this' == 'that'\n"
@@ -24,6 +27,13 @@ def test_it() -> None:
             time.sleep(600)
         finally:
             Path({!r}).touch()
+"""
+ALL = """
+import sys
+from tools import run_tests
+
+vars(run_tests).update({}, what_the_lab_lacks=str)
+sys.exit(run_tests.main())
 """
 NICE = "import os\ndef test_it() -> None:\n    assert os.nice(0) == {}\n"
 
@@ -61,16 +71,7 @@ def test_it_lets_others_go_first(tmp_path: Path) -> None:
     assert Part(*arguments(tmp_path / "test_a.py", NICE.format(min(ours + 3, 19))), niceness=3).wait()[0] == 0
 
 
-@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
-def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path, handler: Any) -> None:
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        ends_orderly(tmp_path)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def ends_orderly(tmp_path: Path) -> None:
+def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None:
     reached, ended = tmp_path / "reached", tmp_path / "ended"
     part = Part(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached), str(ended))))
     wait_until("its start", reached.exists, timeout=100)
@@ -80,6 +81,25 @@ def ends_orderly(tmp_path: Path) -> None:
     assert ended.exists(), "what it had to take down"
     wait_until("the end of all", lambda: not there(part.pid), timeout=30)
     part.end()
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.Signals) -> None:
+    """Also if it was started in the background, where SIGINT is ignored at first."""
+    names = [name for name in vars(run_tests) if name in {"FAST", "CONTRACTS", "SHARED_NODE", "OWN_NODES"}]
+    waiting = {n: WAITS.format(str(tmp_path / f"{n}-reached"), str(tmp_path / f"{n}-ended")) for n in names}
+    parts = {n: arguments(tmp_path / f"test_{n}.py", content) for n, content in waiting.items()}
+    program = (sys.executable, "-c", ALL.format(parts))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with subprocess.Popen(program, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as running:
+        signal.signal(signal.SIGINT, before)
+        wait_until("all parts", lambda: all((tmp_path / f"{n}-reached").exists() for n in names), timeout=200)
+        running.send_signal(asked)
+        output, _ = running.communicate()
+
+    assert running.returncode != 0
+    assert len(names) == len(list(tmp_path.glob("*-ended"))) == 4, "what they had to take down"
+    assert output.count("KeyboardInterrupt") >= len(names)
 
 
 def there(group: int) -> bool:
