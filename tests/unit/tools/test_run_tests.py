@@ -38,6 +38,12 @@ sys.exit(run_tests.main())
 NICE = "import os\ndef test_it() -> None:\n    assert os.nice(0) == {}\n"
 
 
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No part needs plugins, which take longer to load than everything else takes."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def arguments(path: Path, content: str) -> tuple[str, ...]:
     path.write_text(content)
     return ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(path.parent), str(path))
