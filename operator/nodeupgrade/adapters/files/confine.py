@@ -4,7 +4,6 @@ import errno
 import os
 import stat
 from collections import deque
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.ports.node.disk import Disk
@@ -40,7 +39,7 @@ def resolve(
             del walked[max(1, len(walked) - 1) :]
             exists = True
             continue
-        here = _below(walked[-1], part)
+        here = walked[-1] / part
         kind = _kind(here, disk) if exists and (pending or follow_last) else None
         exists = exists and kind is not None
         if kind is None or not stat.S_ISLNK(kind):
@@ -54,12 +53,6 @@ def resolve(
             del walked[1:]
         pending.extendleft(reversed([p for p in target.parts if p != "/"]))
     return walked[-1]
-
-
-@lru_cache(maxsize=1024)
-def _below(directory: Path, name: str) -> Path:
-    """Return a path, put together once: the same few are looked at in every step."""
-    return directory / name
 
 
 def _kind(path: Path, disk: Disk) -> int | None:
