@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from zlib import crc32
+from random import Random
 
 import pytest
 
@@ -228,9 +228,5 @@ def test_what_is_not_synchronised_is_missed(
 def _goes_wrong(*, turns_back: bool) -> bool:
     machine = Machine(turns_back=turns_back)
     wrecks = wrecks_of(machine, machine.upgrade)
-    tried = sorted(wrecks.values(), key=_mixed)  # any order finds it sooner
+    tried = Random(0).sample(list(wrecks.values()), len(wrecks))  # noqa: S311 - found sooner than in time order
     return any(wrongs_after(wreck, turns_back=turns_back) for wreck in tried)
-
-
-def _mixed(wreck: Wreck) -> int:
-    return crc32(b"\0".join(data for _, data, _ in wreck.image))
