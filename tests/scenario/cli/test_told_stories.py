@@ -21,16 +21,14 @@ from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
-from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
 TOLD = 7
 """Every how many moments all is told; what is decided is compared at every one."""
 
 SEED = 1
-"""Objects are listed in another order than where a story is only played."""
-
-STORIES = sorted((Path(__file__).parents[1] / "rollout" / "stories").glob("*.txt"))
+"""Of the order in which objects are listed: another one than in test_stories.py."""
 
 
 def draw(part: RenderableType) -> str:
@@ -116,12 +114,11 @@ async def tell_a_story(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return compared
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORIES.values(), ids=STORIES.keys())
 async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await tell_a_story(path, monkeypatch)
 
 
 async def test_admissions_are_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where time or people open a gate between two looks there is nothing to foretell; here nobody does."""
-    story = next(path for path in STORIES if path.stem == "many_at_a_time")
-    assert await tell_a_story(story, monkeypatch) == 3
+    assert await tell_a_story(STORIES["many_at_a_time"], monkeypatch) == 3

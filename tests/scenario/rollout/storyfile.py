@@ -15,6 +15,9 @@ import yaml
 from nodeupgrade.api.durations import parse_duration
 from nodeupgrade.api.json import Json
 
+STORIES = {path.stem: path for path in sorted((Path(__file__).parent / "stories").glob("*.txt"))}
+"""Their files, by name."""
+
 NARRATION = "Narration:"
 _SECTION = re.compile(
     r"^(?P<title>Nodes|Happenings|Clock|API server|Ends after|Told|NodeUpgrade [^\n:]+):(?P<rest>[^\n]*)\n"

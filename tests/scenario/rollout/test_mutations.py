@@ -1,7 +1,6 @@
 """Take one rule away, and a story comes out differently: no rule is there without a story that needs it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ from nodeupgrade.domain.rollout.pace.gates import Gate
 from nodeupgrade.domain.rollout.select import admission, version_checks, waves
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.kubelet import probe_delay
-from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
-
-STORIES = Path(__file__).parent / "stories"
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -119,7 +116,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
 
 @pytest.mark.parametrize(("mutate", "told_in"), MUTATIONS.values(), ids=MUTATIONS.keys())
 async def test_a_story_notices(mutate: Mutation, told_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    story = read_story(STORIES / f"{told_in}.txt")
+    story = read_story(STORIES[told_in])
     mutate(monkeypatch)
     try:
         told = await Player(story, seed=1).play()

@@ -15,15 +15,14 @@ from nodeupgrade.domain.rollout.select.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
-from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
-STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
 SEED = 2
-"""The API server lists objects in any order, and nothing may depend on it: it is another one where all is told."""
+"""Of the order in which objects are listed. Nothing may depend on it: test_told_stories.py has another one."""
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORIES.values(), ids=STORIES.keys())
 async def test_story(path: Path) -> None:
     story = read_story(path)
     narration = await Player(story, SEED).play()
