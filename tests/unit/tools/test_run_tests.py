@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -79,7 +81,8 @@ def test_it_lets_others_go_first(tmp_path: Path) -> None:
 
 def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None:
     reached, ended = tmp_path / "reached", tmp_path / "ended"
-    part = Part(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached), str(ended))))
+    with in_the_background():
+        part = Part(*arguments(tmp_path / "test_a.py", WAITS.format(str(reached), str(ended))))
     wait_until("its start", reached.exists, timeout=100)
     part.end()
     code, _ = part.wait()
@@ -91,14 +94,13 @@ def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.Signals) -> None:
-    """Also if it was started in the background, where SIGINT is ignored at first."""
     names = [name for name in vars(run_tests) if name in {"FAST", "CONTRACTS", "SHARED_NODE", "OWN_NODES"}]
     waiting = {n: WAITS.format(str(tmp_path / f"{n}-reached"), str(tmp_path / f"{n}-ended")) for n in names}
     parts = {n: arguments(tmp_path / f"test_{n}.py", content) for n, content in waiting.items()}
     program = (sys.executable, "-c", ALL.format(parts))
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with subprocess.Popen(program, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as running:
-        signal.signal(signal.SIGINT, before)
+    with in_the_background():
+        running = subprocess.Popen(program, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    with running:
         wait_until("all parts", lambda: all((tmp_path / f"{n}-reached").exists() for n in names), timeout=200)
         running.send_signal(asked)
         output, _ = running.communicate()
@@ -106,6 +108,16 @@ def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.
     assert running.returncode != 0
     assert len(names) == len(list(tmp_path.glob("*-ended"))) == 4, "what they had to take down"
     assert output.count("KeyboardInterrupt") >= len(names)
+
+
+@contextmanager
+def in_the_background() -> Iterator[None]:
+    """Start processes as a shell starts those that end with an ampersand: they ignore SIGINT at first."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def there(group: int) -> bool:
