@@ -51,7 +51,7 @@ lint: venv lint-imports proto-check ## Check style, types, the architecture's co
 lint-imports: venv
 	$(BIN)/lint-imports
 
-test-fast: venv ## Run the tests that need neither root nor a node (15 to 20 minutes on two busy cores)
+test-fast: venv ## Run the tests that need neither root nor a node (seven minutes on two idle cores)
 	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
 
 test: venv ## Run everything this machine can run; says what it skips and why
