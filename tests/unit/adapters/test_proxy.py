@@ -1,8 +1,9 @@
 """The proxy between two gRPC peers that must not notice it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from nodeupgrade.adapters.cri import proxy
 from nodeupgrade.adapters.cri.proxy import Proxy, Rejection
 from nodeupgrade.adapters.cri.requests import is_unary
 from nodeupgrade.adapters.cri.upstream import Upstream
@@ -73,6 +75,15 @@ async def until(true: Callable[[], object]) -> None:
     """Wait for what no event announces."""
     while not true():  # noqa: ASYNC110  # it is in the file system, or in another process
         await asyncio.sleep(0.001)
+
+
+def held_below(directory: Path) -> list[Path]:
+    """Return the files in a directory that this process has open."""
+    held = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # gRPC's threads close descriptors of their own meanwhile
+            held.append(link.readlink())
+    return sorted(file for file in held if file.is_relative_to(directory))
 
 
 @BOTH_WAYS
@@ -219,6 +230,72 @@ async def test_a_connection_is_to_the_socket_that_was_found(tmp_path: Path) -> N
             assert dict(await call.initial_metadata()) == {"began": "first"}
             assert upstream.channel() is not channel
             await upstream.close()
+
+
+@BOTH_WAYS
+async def test_a_busy_server_that_accepts_late_is_waited_for(tmp_path: Path, method: str) -> None:
+    rig = Rig(tmp_path)
+    await rig.proxy.start()
+    with socket.socket(socket.AF_UNIX) as busy:
+        busy.bind(str(rig.upstream))
+        busy.listen()
+        async with connected(rig.socket) as channel:
+            call = asyncio.ensure_future(unary(channel, method))
+            assert not (await asyncio.wait((call,), timeout=0.5))[0]
+            busy.close()
+            assert (await failure(call)).code() is grpc.StatusCode.UNAVAILABLE
+    await rig.proxy.stop(0)
+
+
+@pytest.mark.parametrize("method", ["Status", "Wait"])
+async def test_a_call_ends_with_the_server_that_began_it(tmp_path: Path, method: str) -> None:
+    rig = Rig(tmp_path)
+    await rig.proxy.start()
+    async with connected(rig.socket) as channel, running(rig.upstream, rig.runtime):
+        call = asyncio.ensure_future(unary(channel, method))
+        await rig.runtime.waiting.wait()
+        rig.upstream.rename(tmp_path / "kept.sock")
+        async with running(rig.upstream, Runtime("second")):
+            assert await unary(channel, "Version", b"to the second") == b"to the second"
+            assert not rig.runtime.cancelled.is_set()
+            rig.runtime.go_on.set()
+            assert await call == b"at last"
+    await rig.proxy.stop(0)
+
+
+async def test_a_stream_goes_to_the_server_that_is_there_when_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "EARLY_SECONDS", 60)
+    rig = Rig(tmp_path)
+    await rig.proxy.start()
+    async with connected(rig.socket) as channel, running(rig.upstream, rig.runtime):
+        talk = stream(channel, "Talk")
+        await talk.write(b"one")
+        await unary(channel, "Version")  # so that the proxy has seen the stream, which came before
+        rig.upstream.rename(tmp_path / "kept.sock")
+        async with running(rig.upstream, Runtime("second")):
+            await unary(channel, "Version")
+            await talk.done_writing()
+            assert await talk.read() == b"ONE"
+            assert await talk.code() is grpc.StatusCode.OK
+    await rig.proxy.stop(0)
+
+
+async def test_stopping_cancels_calls_on_older_connections_too(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    await rig.proxy.start()
+    async with connected(rig.socket) as channel, running(rig.upstream, rig.runtime):
+        call = asyncio.ensure_future(unary(channel, "Status"))
+        await rig.runtime.waiting.wait()
+        rig.upstream.rename(tmp_path / "kept.sock")
+        async with running(rig.upstream, Runtime("second")):
+            await unary(channel, "Version")
+            assert held_below(tmp_path) == [tmp_path / "kept.sock", rig.upstream]
+            await rig.proxy.stop(0)
+            assert not held_below(tmp_path)
+            await rig.runtime.cancelled.wait()
+            assert (await failure(call)).code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_refused_call_does_not_reach_the_server(rig: Rig) -> None:

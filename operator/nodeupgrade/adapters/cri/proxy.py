@@ -122,22 +122,23 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
         return answer
 
     async def _stream(self, path: str, requests: AsyncIterator[bytes], context: Context) -> None:
-        try:
-            channel = self._upstream.channel()
-        except OSError as error:
-            await _no_server(context, error)
-            return
         source = _Requests(requests)
         try:
-            await self._stream_to(channel, path, source, context)
+            await self._stream_from(source, path, context)
         except grpc.aio.AioRpcError as error:
             await _abort(context, error)
         finally:
             source.close()
 
-    async def _stream_to(self, channel: grpc.aio.Channel, path: str, source: "_Requests", context: Context) -> None:
+    async def _stream_from(self, source: "_Requests", path: str, context: Context) -> None:
         metadata = _metadata(context.invocation_metadata())
-        if (only := await source.only()) is not None:
+        only = await source.only()
+        try:
+            channel = self._upstream.channel()
+        except OSError as error:
+            await _no_server(context, error)
+            return
+        if only is not None:
             once = channel.unary_stream(path, None, None)
             await _answer(once(only, timeout=context.time_remaining(), metadata=metadata), context)
             return

@@ -16,8 +16,9 @@ Inode: TypeAlias = tuple[int, int]
 UNLIMITED = 2**31 - 1
 UPSTREAM: tuple[tuple[str, int | str], ...] = (
     *OPTIONS,
+    # How soon the next attempt to connect follows on one that failed. There is a "minimum" too, which is something
+    # else: how long an attempt may take. It stays at gRPC's 20 s, since a busy runtime accepts late.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
     ("grpc.client_idle_timeout_ms", UNLIMITED),
 )
@@ -27,7 +28,8 @@ class Upstream:
     """The server's socket, wherever it is now: one channel for as long as it is the same socket.
 
     A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
-    that was restarted gets a new channel, which has no back-off to sit out.
+    that was restarted gets a new channel, which has no back-off to sit out. Calls under way on the old one end as
+    its server ends them.
 
     Args:
         find: returns the path of the server's socket.
@@ -39,7 +41,7 @@ class Upstream:
         self._descriptor = -1
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, MultiCallable] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._retired: set[asyncio.Task[None]] = set()
 
     def channel(self) -> grpc.aio.Channel:
         """Return the channel to the server's present socket.
@@ -65,9 +67,9 @@ class Upstream:
         return method
 
     async def close(self) -> None:
-        """Close the channel."""
+        """Close all channels, once the calls that are under way have ended."""
         self._retire()
-        await asyncio.gather(*self._closing)
+        await asyncio.gather(*self._retired)
 
     def _open(self, path: Path) -> None:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -80,13 +82,14 @@ class Upstream:
         channel, descriptor, self._channel = self._channel, self._descriptor, None
         self._unary = {}
         if channel is not None:
-            task = asyncio.ensure_future(_closed(channel, descriptor))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            task = asyncio.ensure_future(_drain(channel, descriptor))
+            self._retired.add(task)
+            task.add_done_callback(self._retired.discard)
 
 
-async def _closed(channel: grpc.aio.Channel, descriptor: int) -> None:
+async def _drain(channel: grpc.aio.Channel, descriptor: int) -> None:
+    # A call that is cancelled from here would never be answered: gRPC's server takes it for one whose client left.
     try:
-        await channel.close(grace=None)
+        await channel.close(grace=UNLIMITED)
     finally:
         os.close(descriptor)
