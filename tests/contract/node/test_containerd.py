@@ -65,10 +65,15 @@ def test_a_pass_cut_off_by_a_kill_is_finished_by_repeating_it(containerd: Contai
 def test_readings_wait_out_a_restart(containerd: ContainerdWorld) -> None:
     container_id = containerd.start_container(OLD)
     before = containerd.runtime.inventory(full=False)
+    earlier = containerd.unit.main_pid
+
+    def read_until_restarted() -> bool:
+        assert containerd.runtime.before_images([container_id])[container_id].hashes == OLD
+        return containerd.unit.main_pid not in (earlier, 0)
 
     containerd.node.exec("systemctl", "restart", "--no-block", CONTAINERD)
 
-    assert containerd.runtime.before_images([container_id])[container_id].hashes == OLD
+    wait_until("containerd has restarted", read_until_restarted, LIMIT, interval=0)
     containerd.runtime.wait_until_answering(LIMIT)
     assert containerd.runtime.inventory(full=False) == before
 
