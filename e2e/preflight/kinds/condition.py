@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 
 from e2e import pods
@@ -74,7 +73,8 @@ def budget(cluster: Cluster) -> Iterator[Object]:
             "metadata": {"name": "alone", "namespace": pods.NAMESPACE},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "alone"}}},
         })  # fmt: skip
-        time.sleep(2)  # the controller counts
+        counted = ("get", "pdb", "-n", pods.NAMESPACE, "alone", "-o", "jsonpath={.status.observedGeneration}")
+        wait_until("the count of the budget", lambda: cluster.lab.kubectl(*counted).stdout or None, timeout=60)
         try:
             yield {}
         finally:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -199,8 +198,15 @@ class SystemdWorld:
         return path
 
     def kill(self) -> None:
-        self.node.exec("kill", "-KILL", str(self.services.status(self.unit).main_pid))
-        time.sleep(1)
+        killed = self.services.status(self.unit).main_pid
+
+        def answered() -> bool:
+            status = self.services.status(self.unit)
+            job = self.systemctl("show", "--property=Job", "--value", self.unit).stdout.strip()
+            return status.main_pid != killed and status.active_state != "activating" and job in {"", "0"}
+
+        self.node.exec("kill", "-KILL", str(killed))
+        wait_until("systemd has restarted the unit or will not", answered, 30)
 
     def systemctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``systemctl`` in the node, as a person would."""

@@ -95,7 +95,7 @@ class ServicesWorld(Protocol):
         ...
 
     def kill(self) -> None:
-        """Kill the main process of the unit, and wait for longer than an automatic restart takes."""
+        """Kill the main process of the unit, and wait for an automatic restart if there is to be one."""
         ...
 
 
