@@ -88,7 +88,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     """Made as containerd itself makes one: the shim's socket is gone when the container is started again."""
     node = cluster.node
     victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
-    splitpods.split(node, victim)
+    splitpods.split(cluster.lab, node, victim)
     status = looked_at(cluster, "shim")
 
     assert (status["phase"], status["reason"]) == ("Refused", "PodHasTwoShims")

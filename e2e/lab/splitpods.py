@@ -63,14 +63,19 @@ def _replace_static(node: Node, name: str) -> None:
     node.write(path, text)
 
 
-def split(node: Node, victim: ContainerInstance) -> None:
-    """Let a container run under another shim than its sandbox: it is killed, and its successor gets its own."""
+def split(lab: Lab, node: Node, victim: ContainerInstance) -> None:
+    """Let a container run under another shim than its sandbox: it is killed, and its successor gets its own.
+
+    Returns when the API shows the successor as ready, so that nothing but the shims is wrong with the pod.
+    """
     _lose_socket(node, node.root / TASKS / victim.sandbox_id)
     node.exec("kill", "-KILL", str(victim.pid))
+    namespace, _, name = victim.pod.partition("/")
 
     def again() -> bool:
-        found = [c for c in node.snapshot().running() if c.pod == victim.pod and c.name == victim.name]
-        return any(c.id != victim.id for c in found)
+        statuses = lab.api.get("pods", name, namespace=namespace)["status"]["containerStatuses"]
+        found = [status for status in statuses if status["name"] == victim.name and status["ready"]]
+        return any(not status["containerID"].endswith(victim.id) for status in found)
 
     wait_until("the container's successor", again, timeout=120)
 

@@ -101,7 +101,7 @@ def runtime_silent(run: FaultRun) -> Iterator[None]:
 def split_shim(run: FaultRun) -> Iterator[None]:
     """Let a container run under another shim than its sandbox; any restart of the runtime would lose the pod."""
     node, victim = run.cluster.node, _web(run)
-    splitpods.split(node, victim)
+    splitpods.split(run.cluster.lab, node, victim)
     if victim.pod not in node.snapshot().split_pods():
         raise LabError(f"{victim.pod} is not split")
     yield

@@ -117,7 +117,7 @@ def two_shims(cluster: Cluster) -> Iterator[Object]:
     node = cluster.node
     with pods.running(cluster, pods.pod(cluster, "two-shims")):
         victim = next(c for c in node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/two-shims")
-        splitpods.split(node, victim)
+        splitpods.split(cluster.lab, node, victim)
         yield {}
 
 
