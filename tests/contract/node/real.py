@@ -202,8 +202,8 @@ class SystemdWorld:
 
         def answered() -> bool:
             status = self.services.status(self.unit)
-            job = self.systemctl("show", "--property=Job", "--value", self.unit).stdout.strip()
-            return status.main_pid != killed and status.active_state != "activating" and job in {"", "0"}
+            job = self.node.exec("systemctl", "show", "--property=Job", "--value", self.unit).stdout.strip()
+            return status.main_pid != killed and status.active_state != "activating" and not job
 
         self.node.exec("kill", "-KILL", str(killed))
         wait_until("systemd has restarted the unit or will not", answered, 30)
