@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e import changes
+from e2e import changes, standin
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
-from e2e.faults import tamper
 from e2e.lab import nodefiles
 from e2e.lab.process import wait_until
 
@@ -124,17 +123,9 @@ def test_a_plan_lists_the_files(cluster: Cluster) -> None:
 
 def test_a_rollback_puts_the_old_files_back_exactly(cluster: Cluster, tmp_path: Path) -> None:
     before, config = cluster.wait_settled(), present(cluster, nodefiles.KUBELET_CONFIG)
-    program = tmp_path / "kubelet-exits"
-    program.write_text(tamper.exiting_kubelet(NEW))
+    exits = cluster.pre_staged_file(standin.program(NEW, tmp_path), NEW)
 
-    cluster.apply(
-        "back",
-        NEW,
-        cluster.pre_staged_file(program, NEW),
-        preflight=tamper.UNTRIED,
-        verify=quickly(),
-        files=files(cluster),
-    )
+    cluster.apply("back", NEW, exits, verify=quickly(), files=files(cluster))
     cluster.wait_for_end("back")
     status = cluster.task()["status"]
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e import clients
+from e2e import clients, standin
 from e2e.cluster import Cluster, Object
 from e2e.conftest import MakeLab
-from e2e.faults import tamper
 from e2e.faults.run import FaultRun
 from e2e.lab import asnode, deploy, probed
 from e2e.lab.process import wait_until
@@ -52,11 +51,9 @@ def without_a_kubelet_for(seconds: float, cluster: Cluster) -> Iterator[None]:
 
 
 def test_a_kubelet_that_does_not_start_is_rolled_back_and_nobody_notices(cluster: Cluster, tmp_path: Path) -> None:
-    program = tmp_path / "kubelet-exits"
-    program.write_text(tamper.exiting_kubelet(NEW))
+    exits = cluster.pre_staged_file(standin.program(NEW, tmp_path), NEW)
 
-    artifact = cluster.pre_staged_file(program, NEW)
-    found = clients.swap(cluster, NEW, "Require", pods=PODS, artifact=artifact, preflight=tamper.UNTRIED)
+    found = clients.swap(cluster, NEW, "Require", pods=PODS, artifact=exits)
 
     print(found.row())
     nobody_noticed(cluster, found, "RolledBack")
@@ -73,16 +70,11 @@ def test_nor_is_half_a_minute_without_a_kubelet_noticed(cluster: Cluster) -> Non
 
 
 def test_nor_a_rollback_after_it(cluster: Cluster, tmp_path: Path) -> None:
-    program = tmp_path / "kubelet-exits"
-    program.write_text(tamper.exiting_kubelet(OLD))
+    exits = cluster.pre_staged_file(standin.program(OLD, tmp_path), OLD)
+    verify = {"settle": "4s", "readinessGuard": "Require", "kubeletDownBudget": "90s"}
 
-    spec = {
-        "verify": {"settle": "4s", "readinessGuard": "Require", "kubeletDownBudget": "90s"},
-        "preflight": tamper.UNTRIED,
-    }
     with without_a_kubelet_for(WINDOW, cluster):
-        artifact = cluster.pre_staged_file(program, OLD)
-        found = clients.swap(cluster, OLD, "Require", pods=PODS, artifact=artifact, **spec)
+        found = clients.swap(cluster, OLD, "Require", pods=PODS, verify=verify, artifact=exits)
 
     print(found.row())
     nobody_noticed(cluster, found, "RolledBack")

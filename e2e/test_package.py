@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e import packages
+from e2e import packages, standin
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
-from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -57,11 +56,9 @@ def refused(cluster: Cluster, name: str) -> Object | None:
 
 def test_a_rollback_leaves_dpkgs_records_as_they_were(cluster: Cluster, tmp_path: Path) -> None:
     before, recorded = cluster.wait_settled(), packages.status(cluster.node)
-    program = tmp_path / "kubelet-exits"
-    program.write_text(tamper.exiting_kubelet(NEW))
-    new = cluster.pre_staged_file(program, NEW)
+    exits = cluster.pre_staged_file(standin.program(NEW, tmp_path), NEW)
 
-    cluster.apply("back", NEW, new, preflight=tamper.UNTRIED, verify=quickly(), **packages.HOLD)
+    cluster.apply("back", NEW, exits, verify=quickly(), **packages.HOLD)
     cluster.wait_for_end("back")
     status = cluster.task()["status"]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e import standin
 from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.errors import LabError
@@ -121,11 +122,9 @@ def test_bad_input_is_refused(
 
 def test_a_kubelet_that_exits_at_once_is_rolled_back_without_a_restart(cluster: Cluster, tmp_path: Path) -> None:
     before = cluster.wait_settled()
-    program = tmp_path / "kubelet-exits"
-    program.write_text(tamper.exiting_kubelet(NEW))
+    exits = cluster.pre_staged_file(standin.program(NEW, tmp_path), NEW)
 
-    artifact = cluster.pre_staged_file(program, NEW)
-    cluster.apply("exits", NEW, artifact, preflight=tamper.UNTRIED, verify=quickly())
+    cluster.apply("exits", NEW, exits, verify=quickly())
     upgrade = cluster.wait_for_end("exits")
     task = cluster.task()
 

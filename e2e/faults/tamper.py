@@ -55,15 +55,3 @@ def planned_wrong_hashes(cluster: Cluster, which: str = "all") -> Iterator[None]
         yield
     finally:
         cluster.node.exec("rm", "-f", f"{FAILPOINTS}/{WRONG_HASH}")
-
-
-UNTRIED = {"accept": ["configuration_is_accepted"]}
-"""``preflight`` of a run with a program that preflight would find out when it tries it."""
-
-
-def exiting_kubelet(version: str) -> str:
-    """Return a kubelet that reports the right version and accepts every flag, but exits at once when it is started."""
-    return f"""#!/bin/sh
-for word in "$@"; do [ "$word" = --version ] && echo "Kubernetes v{version}" && exit 0; done
-exit 1
-"""

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from e2e import standin
 from e2e.cluster import Cluster, Object, disturbed
 from e2e.lab import LabError, workload
 from e2e.lab.process import wait_until
 from e2e.looks import Found, Look, look
-from e2e.preflight import standin
 
 OLD, NEW = "1.30.14", "1.33.13"
 REAL = frozenset({OLD, NEW, "1.15.0", "1.17.17", "1.20.15"})

@@ -1,11 +1,13 @@
 """What the NodeUpgrade asks for."""
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from e2e.cluster import Cluster, Object
 from e2e.lab import components
-from e2e.preflight.row import OLD, SKIPPED, Hazard, Row
+from e2e.preflight.row import NEW, OLD, SKIPPED, Hazard, Row
 
 _TEXT = {"linux-amd64": {"path": "/opt/kubelet/v1.33.13/kubelet", "sha256": "0" * 64}}
 
@@ -34,6 +36,16 @@ def another_program(cluster: Cluster) -> Iterator[Object]:
         cluster.node.exec("rm", "-r", "/opt/kubelet/v0.0.1")
 
 
+@contextlib.contextmanager
+def a_script(cluster: Cluster) -> Iterator[Object]:
+    """Offer a script that starts the new kubelet."""
+    kubelet = cluster.pre_staged(NEW)["preStaged"]["linux-amd64"]["path"]
+    with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch) / "script"
+        script.write_text(f'#!/bin/sh\nexec {kubelet} "$@"\n')
+        yield {"artifact": cluster.pre_staged_file(script, NEW)}
+
+
 ROWS = (
     Row(name="asked/same-version", shows="node_is_not_at_target", reason="AlreadyAtTarget", new=OLD, ends=SKIPPED,
         make=asking()),
@@ -51,6 +63,8 @@ ROWS = (
     Row(name="asked/another-program", shows="program_is_as_promised", reason="WrongVersionReported",
         make=another_program,
         also=frozenset({"settings_are_known"})),
+    Row(name="asked/script", shows="program_is_as_promised", reason="ArtifactUnavailable", make=a_script,
+        also=frozenset({"configuration_is_accepted"})),
     Row(name="asked/unit", shows="kubelet_is_managed", reason="UnsupportedServiceManager",
         make=asking(kubelet={"unit": "other.service"})),
     Row(name="asked/hashes-stay", shows="hashes_stay", reason="HashesWouldChange",

@@ -112,7 +112,7 @@ def test_what_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StepFailed, match="did not end within 1 s"):
         run(PYTHON, TrialStart(words=("-c", word), environment={}, files={}))
 
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 90
     assert running(word) == []
 
 

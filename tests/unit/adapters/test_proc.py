@@ -13,7 +13,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.table import parse_stat
-from nodeupgrade.domain.errors import Inconsistent, Transient
+from nodeupgrade.domain.errors import Inconsistent, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Process
 
 TAIL = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 176946 1000 10"
@@ -89,6 +89,25 @@ def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
         process.communicate(b"", timeout=600)
     with pytest.raises(Transient, match="is gone"):
         kubelet.arguments(process.pid)
+
+
+def test_a_script_is_no_binary_and_runs_as_its_interpreter(tmp_path: Path) -> None:
+    """What it is that runs as a script cannot be told, so a script is no kubelet."""
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho started; read wait\n")
+    script.chmod(0o755)
+    (tmp_path / "empty").touch()
+    kubelet = HostKubelet(ProcessTable(), root=tmp_path)
+    with subprocess.Popen([str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert kubelet.program_stamp(process.pid) != HostFiles(tmp_path).stamp(PurePosixPath("/script"))
+        process.communicate(b"", timeout=600)
+
+    assert [kubelet.is_elf(PurePosixPath(f"/{name}")) for name in ("script", "empty", "none")] == [False] * 3
+    assert HostKubelet(ProcessTable()).is_elf(PurePosixPath("/bin/sh"))
+    with pytest.raises(StepFailed, match="cannot read /: "):
+        kubelet.is_elf(PurePosixPath("/"))
 
 
 def test_a_boot_is_told_by_the_kernel_and_by_init(tmp_path: Path) -> None:

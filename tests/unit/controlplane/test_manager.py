@@ -97,7 +97,7 @@ async def test_a_task_that_ends_ends_the_operator(plane: Plane) -> None:
     await asyncio.sleep(0)
     assert not stop.is_set()
     plane.fleet.end.set_exception(RuntimeError("a bug"))
-    await asyncio.wait_for(stop.wait(), 10)
+    await asyncio.wait_for(stop.wait(), 60)
     assert manager.failed
     await manager.stop()
     assert plane.closed
@@ -108,7 +108,7 @@ async def test_a_task_that_returns_ends_the_operator_too(plane: Plane) -> None:
     manager = Manager(SETTINGS, stop)
     await manager.start()
     plane.fleet.end.set_result(None)
-    await asyncio.wait_for(stop.wait(), 10)
+    await asyncio.wait_for(stop.wait(), 60)
     assert manager.failed
     await manager.stop()
 

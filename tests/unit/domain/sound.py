@@ -128,6 +128,7 @@ def kubelet(**fields: Any) -> KubeletFacts:
         "before": Digest("0" * 64),
         "staged_version": str(NEW),
         "staged_output": f"Kubernetes {NEW}",
+        "staged_is_elf": True,
         "after": Digest("1" * 64),
         "arguments": Arguments(words=(), removed=()),
         "arguments_status": 0,

@@ -159,6 +159,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "no version": (
         Reason.WRONG_VERSION_REPORTED, {"kubelet": kubelet(staged_version="", staged_output="Exec format error")},
     ),
+    "a script": (Reason.ARTIFACT_UNAVAILABLE, {"kubelet": kubelet(staged_is_elf=False)}),
     "flags it does not know": (
         Reason.KUBELET_FLAGS_REJECTED,
         {"kubelet": kubelet(arguments_status=1, arguments_output="unknown flag: --foo\nusage")},

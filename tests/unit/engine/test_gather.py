@@ -73,7 +73,7 @@ def test_everything_is_collected_and_nothing_touched() -> None:
     assert (facts.kubelet.program, facts.kubelet.words) == (PROGRAM, ("--v=2", FLAG_REMOVED_IN_1_27))
     assert (str(facts.kubelet.current), facts.kubelet.staged_version) == ("v1.26.15", "v1.33.13")
     assert facts.kubelet.before == seen.ports.files.digest(PurePosixPath(PROGRAM))
-    assert facts.kubelet.after == DIGEST
+    assert (facts.kubelet.after, facts.kubelet.staged_is_elf) == (DIGEST, True)
     assert (facts.kubelet.arguments.removed, facts.kubelet.arguments_status) == ((FLAG_REMOVED_IN_1_27,), 0)
     assert [str(pod.ref) for pod in facts.pods] == ["default/web"]
     assert facts.stored == {c.id: c.hashes for c in facts.inventory.running()}

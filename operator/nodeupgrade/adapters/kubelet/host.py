@@ -8,12 +8,13 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.adapters.kubelet import serving
-from nodeupgrade.adapters.kubelet.isolated import isolated
+from nodeupgrade.adapters.kubelet.isolated import isolated, located
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
+ELF = b"\x7fELF"
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
 
@@ -129,6 +130,20 @@ class HostKubelet:
             StepFailed: the cell could not be made, or the program did not end in time.
         """
         return isolated(self._root, binary, trial)
+
+    def is_elf(self, binary: PurePosixPath) -> bool:
+        """Report whether a kubelet program is an ELF file; False if there is no such file.
+
+        Raises:
+            StepFailed: it cannot be read.
+        """
+        try:
+            with located(self._root, binary).open("rb") as program:
+                return program.read(len(ELF)) == ELF
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StepFailed(f"cannot read {binary}: {error.strerror or error}") from error
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version`` and return status and output; the status is 126 if it cannot be run.

@@ -48,7 +48,7 @@ def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
 def _order(root: Path, binary: PurePosixPath, trial: TrialStart) -> dict[str, object]:
     return {
         "root": str(root),
-        "program": str(_found(root, binary)),
+        "program": str(located(root, binary)),
         "words": trial.words,
         "environment": dict(trial.environment),
         "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
@@ -57,7 +57,7 @@ def _order(root: Path, binary: PurePosixPath, trial: TrialStart) -> dict[str, ob
     }
 
 
-def _found(root: Path, binary: PurePosixPath) -> Path:
+def located(root: Path, binary: PurePosixPath) -> Path:
     """Return where this process sees a program of the node, which may be in this very pod."""
     own = PurePosixPath(f"/proc/{os.getpid()}/root")
     return (

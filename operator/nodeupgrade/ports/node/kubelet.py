@@ -113,6 +113,16 @@ class Kubelet(Protocol):
         """
         ...
 
+    def is_elf(self, binary: PurePosixPath) -> bool:
+        """Report whether a kubelet program is an ELF file; False if there is no such file.
+
+        Anything else that can be run, such as a script, runs as another program: its interpreter.
+
+        Raises:
+            StepFailed: it cannot be read.
+        """
+        ...
+
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version``; return the exit status (or CANNOT_RUN) and the output of both streams.
 

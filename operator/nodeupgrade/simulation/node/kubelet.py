@@ -178,6 +178,11 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
+    def is_elf(self, binary: PurePosixPath) -> bool:
+        """Every program of the simulation is."""
+        self._calls.read("kubelet.is_elf")
+        return str(binary) in self._disk
+
     def inotify_instances(self) -> int:
         """A few."""
         self._calls.read("kubelet.inotify_instances")

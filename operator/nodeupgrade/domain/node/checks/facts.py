@@ -40,6 +40,7 @@ class KubeletFacts:
         missing: why the new program is not available; the fields below are unset then.
         staged_version: version that the new program reports; empty if it could not be run.
         staged_output: what it printed.
+        staged_is_elf: whether it is an ELF file; the process of a script shows its interpreter, not the script.
         after: digest of the new program.
         arguments_status: exit status of the new program when it parsed them.
         arguments_output: what it printed then.
@@ -56,6 +57,7 @@ class KubeletFacts:
     missing: Finding | None = None
     staged_version: str = ""
     staged_output: str = ""
+    staged_is_elf: bool = False
     after: Digest | None = None
     arguments_status: int = 0
     arguments_output: str = ""

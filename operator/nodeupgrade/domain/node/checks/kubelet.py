@@ -63,7 +63,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
     acceptable=False,
 )
 def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
-    """The new program has the specified digest, runs here, reports the target version and accepts the flags."""
+    """The new program is a binary with the specified digest, runs here, reports the target and accepts the flags."""
     kubelet, promised = facts.kubelet, facts.spec.artifact.sha256
     if kubelet.missing is not None:
         yield kubelet.missing
@@ -74,6 +74,10 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
         said = kubelet.staged_version or f"nothing usable ({kubelet.staged_output.strip()[:120] or 'no output'})"
         detail = f"asked for its version, the staged kubelet says {said}, not {facts.target}"
         yield Finding(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
+    elif not kubelet.staged_is_elf:
+        detail = "the staged kubelet is a script: what it would start cannot be verified"
+        remedy = "point spec.artifact at the kubelet binary itself"
+        yield Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail=detail, remedy=remedy)
     elif kubelet.arguments_status != 0:
         detail = (
             f"kubelet {facts.target} does not accept the node's command line: "

@@ -260,6 +260,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         known,
         staged_version=version,
         staged_output=output,
+        staged_is_elf=node.kubelet.is_elf(found.program),
         after=found.digest,
         arguments=arguments,
         arguments_status=status,

@@ -1,5 +1,5 @@
-// A stand-in for a kubelet that is only examined: it says which version it is, and goes as far in a dry run as a
-// kubelet goes that accepts its flags and configuration.
+// A stand-in for a kubelet: it says which version it is, and goes as far in a dry run as a kubelet goes that accepts its
+// flags and configuration. Started as a service, it exits at once.
 package main
 
 import (

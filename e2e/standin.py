@@ -1,5 +1,6 @@
-"""Stand-ins for kubelets of versions that the lab does not have, for rows that only have the node examined."""
+"""Stand-ins for kubelets: of versions that the lab does not have, or that shall pass preflight and never come up."""
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -15,12 +16,12 @@ _BUILD_SECONDS = 300
 
 
 def program(version: str, directory: Path) -> Path:
-    """Write a stand-in for a version into a directory, and return it.
+    """Write a stand-in for a version into a directory, and return it: it passes preflight, and exits when started.
 
     Raises:
         LabError: Go is missing or fails.
     """
-    target = directory / "kubelet"
+    target = directory / "stand-in"
     target.write_bytes(_template().read_bytes().replace(_PLACE, f"v{version}".ljust(len(_PLACE)).encode()))
     target.chmod(0o755)
     return target
@@ -28,7 +29,7 @@ def program(version: str, directory: Path) -> Path:
 
 def _template() -> Path:
     """Return the program without a version, building it first if necessary."""
-    target = paths.cache_root() / "standin" / str(_SOURCE.stat().st_size)
+    target = paths.cache_root() / "standin" / hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
     with locked("standin", Quiet()):
         if not target.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
