@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.catalogue import EVERY
@@ -22,8 +22,8 @@ from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
+from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 from nodeupgrade.simulation.node.kubelet import program
-from nodeupgrade.simulation.node.pods import MANIFESTS
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 PODS, STATIC = 110, 4

@@ -24,7 +24,7 @@ from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
-from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.journal import Journal, Mark, parse

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.ports.kube import NODES, PODS
 from nodeupgrade.simulation.kube_fleet import pod_object
 from tests.contract.kube.apiserver import ApiServer

@@ -9,16 +9,16 @@ from itertools import product
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.files import NewFile, backup_path, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
-from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
-from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS
-from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.host.packages import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.domain.node.host.packages import STATUS as DPKG_STATUS
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome, parse
@@ -38,10 +38,8 @@ from nodeupgrade.simulation.node import (
     supervise,
 )
 from nodeupgrade.simulation.node.calls import Interrupt, never
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
-from nodeupgrade.simulation.node.planning import STAGED
-from nodeupgrade.simulation.node.pods import computed_hash
-from nodeupgrade.simulation.node.runtime_restart import (
+from nodeupgrade.simulation.node.containers.pods import computed_hash
+from nodeupgrade.simulation.node.containers.runtime_restart import (
     KIND,
     REMEMBERING,
     RUNTIME_UNIT,
@@ -49,6 +47,8 @@ from nodeupgrade.simulation.node.runtime_restart import (
     TUNED_CONFIG,
     TUNING_DROP_IN,
 )
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
+from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.services import RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.packages import STATUS
+from nodeupgrade.domain.node.host.packages import STATUS
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.calls import Interrupt, never

@@ -9,7 +9,7 @@ from nodeupgrade.domain.node.files import backup_path, staged_path
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
-from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
+from nodeupgrade.simulation.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 from tests.crash.harness import (
     ALL_WAYS,
     CONFIG,

@@ -9,7 +9,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.simulation.node import Moment
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
+from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
 from tests.crash.harness import WAYS, World, forward, wrongs
 
 

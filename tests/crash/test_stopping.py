@@ -3,7 +3,7 @@
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.run.failpoints import FIRST_REWRITTEN
 from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_CONFIG, RUNTIME_UNIT
+from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_UNIT
 from tests.crash.harness import World, stopping, stopping_back, wrongs
 
 RESTART = f"services.restart {RUNTIME_UNIT}"

@@ -5,7 +5,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.files import staged_path
-from nodeupgrade.domain.node.packages import STATUS
+from nodeupgrade.domain.node.host.packages import STATUS
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.steps.kubelet import swap_binary

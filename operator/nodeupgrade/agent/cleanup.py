@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
+from nodeupgrade.domain.node.host.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY

@@ -15,12 +15,12 @@ import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import TaskReporter, may_begin
-from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.guard_probe import Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.cluster.guard_probe import Trial, exposure_seconds, node_trial, pod_trials
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.task_report import staged_status
 from nodeupgrade.engine.node.node import Host

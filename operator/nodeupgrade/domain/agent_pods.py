@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.pods import Pod, container_statuses

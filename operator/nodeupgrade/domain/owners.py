@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.pods import Pod
 

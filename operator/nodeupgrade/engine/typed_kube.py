@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError

@@ -7,7 +7,7 @@ control plane has to cope.
 from collections.abc import Iterator
 
 from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.model import Problem
 from nodeupgrade.api.schema.openapi import Kind

@@ -21,7 +21,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.kubelet.kubeconfig import carried, parse
+from nodeupgrade.kubelet.credentials.kubeconfig import carried, parse
 from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
 
 __all__ = [

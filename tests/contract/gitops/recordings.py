@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION, RETRY_ANNOTATION
 from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part

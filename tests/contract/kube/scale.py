@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import running

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.json import Json, MalformedObjectError, to_json
+from nodeupgrade.api.encoding.json import Json, MalformedObjectError, to_json
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.task.spec import CordonRecord, TaskAction
 from nodeupgrade.api.task.status import TaskStatus

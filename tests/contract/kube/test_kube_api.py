@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
@@ -13,8 +13,8 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.dependants import dependants
-from nodeupgrade.domain.node.endpoints import Answering, answering
+from nodeupgrade.domain.node.cluster.dependants import dependants
+from nodeupgrade.domain.node.cluster.endpoints import Answering, answering
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (

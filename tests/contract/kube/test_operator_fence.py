@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.failures import FENCE
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
 from nodeupgrade.simulation.kube_fleet import node_object

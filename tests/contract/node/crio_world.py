@@ -16,8 +16,8 @@ from nodeupgrade.adapters.crio.kind import UNIT
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.services import ServiceManager
 from tests.contract.node.crio_server import VERSION, CrioServer
 from tests.contract.node.crio_storage import Storage, go_json, specification

@@ -7,17 +7,23 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
+from nodeupgrade.simulation.node.containers.runtime_restart import (
+    KIND,
+    REMEMBERING,
+    RUNTIME_PROGRAM,
+    RUNTIME_UNIT,
+    STOPPING,
+)
 from nodeupgrade.simulation.node.packages import SimulatedPackages
-from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.runtime_restart import KIND, REMEMBERING, RUNTIME_PROGRAM, RUNTIME_UNIT, STOPPING
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk

@@ -25,9 +25,9 @@ from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import BUNDLES, RUNS
 from nodeupgrade.api.values import ContainerId, NodeName
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import ShieldPlan
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.node import SHIELD
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node import wire

@@ -12,8 +12,8 @@ from nodeupgrade.adapters.containerd.metadata import OddMetadata
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
-from nodeupgrade.domain.node.host import RuntimePlaces
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.real import CONTAINERD, ContainerdWorld
 

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.packages import Packages
 from nodeupgrade.ports.node.runtime import ContainerRuntime

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import PreflightSettings
+from nodeupgrade.api.shared.run_settings import PreflightSettings
 from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.simulation.node import pod_json

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
+from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.api.task.status import StepResult, TaskPhase
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.packages import INFO, PROGRAM, STATUS
+from nodeupgrade.domain.node.host.packages import INFO, PROGRAM, STATUS
 from nodeupgrade.simulation.node import Behaviour
 from tests.scenario.agent.harness import NEW, World, make_world, untouched
 

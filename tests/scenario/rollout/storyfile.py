@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.durations import parse_duration
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 
 STORIES = {path.stem: path for path in sorted((Path(__file__).parent / "stories").glob("*.txt"))}
 """Their files, by name."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
@@ -21,9 +21,9 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pace
-from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part

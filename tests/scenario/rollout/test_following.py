@@ -8,13 +8,13 @@ from itertools import count
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask
 from nodeupgrade.engine.rollout import reconcile
 from nodeupgrade.engine.rollout.passes import Pace
-from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.simulation.kube import InMemoryKube
 from tests.scenario.rollout.harness import NAMESPACE, Scene

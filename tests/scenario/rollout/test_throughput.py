@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.observability.metrics import Metrics
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.enqueue import Enqueuer
@@ -24,9 +24,9 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import THRIFTY
-from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.reader import InformedFleet
+from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_agents import SimulatedAgents

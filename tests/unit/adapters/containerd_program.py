@@ -6,7 +6,7 @@ from nodeupgrade.adapters.containerd.program import Configuration
 from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT
 from nodeupgrade.adapters.containerd.restart.tuning import SETTING, USUAL
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles

@@ -7,9 +7,9 @@ import pytest
 
 from nodeupgrade.adapters.containerd.restart.hazards import find
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from tests.unit.domain.sound import instance, inventory, sandbox, unit
 
 RUNNING = instance("1")

@@ -5,8 +5,8 @@ import pytest
 from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG
 from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
 from nodeupgrade.adapters.containerd.restart.next_start import find
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock")

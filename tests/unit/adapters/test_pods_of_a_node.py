@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.failures import AheadError, failure
 from nodeupgrade.adapters.kube.transport import Transport
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}

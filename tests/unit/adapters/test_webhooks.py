@@ -12,7 +12,7 @@ from aiohttp import web
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.adapters.notifications.formats import rendered
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.rollout.report.notice import Notice
 from nodeupgrade.ports.notifications import DeliveryError
 

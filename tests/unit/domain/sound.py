@@ -7,15 +7,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.containerd.restart.hazards import find
-from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
+from nodeupgrade.api.shared.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks.drift.runtime import RuntimeAsFound
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess, UnitCommand, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -26,7 +25,9 @@ from nodeupgrade.domain.node.inventory import (
 )
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimeSocket
-from nodeupgrade.domain.node.unit_start import UnitStart
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.start import UnitStart
+from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

@@ -4,8 +4,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.field import ListType
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.model import (
     ArraySchema,
     BooleanSchema,

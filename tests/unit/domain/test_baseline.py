@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.simulation.kube import merged

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.guard_probe import exposure_seconds, node_trial, pod_trials
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.domain.node.cluster.guard_probe import exposure_seconds, node_trial, pod_trials
 from tests.unit.domain.test_flaps import DELETED, ENDED, READY, UNREADY, pod
 
 DENIED = (

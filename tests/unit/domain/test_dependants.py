@@ -8,8 +8,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.dependants import WARNINGS
 from nodeupgrade.domain.node.checks.services import Clients, Risk
-from nodeupgrade.domain.node.dependants import dependants
-from nodeupgrade.domain.node.endpoints import Answering
+from nodeupgrade.domain.node.cluster.dependants import dependants
+from nodeupgrade.domain.node.cluster.endpoints import Answering
 from tests.unit.domain.sound import traffic
 from tests.unit.domain.test_traffic import HTTP, KEPT, pod
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import DriftPolicy
+from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
 from nodeupgrade.domain.node.checks.drift.running import compare
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.sound import unit
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import PackagePolicy
+from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.surroundings import CHECKS
 from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
-from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of
+from nodeupgrade.domain.node.host.packages import HELD, DpkgState, Package, record_of
 from tests.unit.domain.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.values import Digest, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.pods import pods_outlast_a_node_that_is_not_ready, taints_are_tolerated
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
-from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks import startup, state
 from nodeupgrade.domain.node.checks.startup import WARNINGS
-from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain import test_starting, test_state_files

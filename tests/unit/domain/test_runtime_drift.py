@@ -10,8 +10,8 @@ from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.runtime_drift import CHECKS, RuntimeAsFound
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.checks.drift.runtime import CHECKS, RuntimeAsFound
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
 from tests.unit.domain.sound import runtime_found, unit
 
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME

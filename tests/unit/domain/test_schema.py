@@ -13,12 +13,11 @@ import yaml
 
 from nodeupgrade.api.crds import KINDS
 from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.encoding.json import field_name, to_json
 from nodeupgrade.api.field import RESOLVED
 from nodeupgrade.api.field import Field as Declared
 from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.schema.model import (
@@ -34,6 +33,7 @@ from nodeupgrade.api.schema.model import (
     StringSchema,
 )
 from nodeupgrade.api.schema.openapi import Kind
+from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec

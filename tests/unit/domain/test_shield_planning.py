@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.hashes.static_pods import pin
-from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import ShieldPlan, StaticSource, StopHook
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import hash_container
 from tests.unit.domain.sound import OLD, SPEC, facts, instance, inventory, pod, socket

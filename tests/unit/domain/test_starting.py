@@ -10,8 +10,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.startup import CHECKS, WARNINGS, CredentialProviders, Identity, StartingHost
 from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
-from nodeupgrade.domain.node.host import DiskUsage
-from nodeupgrade.kubelet.certificates import validity
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
+from nodeupgrade.kubelet.credentials.certificates import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import readiness, unit

@@ -7,9 +7,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks.surroundings import CHECKS, WARNINGS, Daemon, HostSurroundings, PodCgroups
-from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.host import pod_cgroups
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass

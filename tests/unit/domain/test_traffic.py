@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import probes, services
 from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
-from nodeupgrade.domain.node.endpoints import Answering, answering
+from nodeupgrade.domain.node.cluster.endpoints import Answering, answering
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import NEW, traffic

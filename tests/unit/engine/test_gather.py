@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
+from nodeupgrade.api.shared.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.services import Clients
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.facts import gather, readiness
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
+from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
 from tests.unit.domain.sound import request
 
 STAGED = PurePosixPath("/usr/bin/.staged")

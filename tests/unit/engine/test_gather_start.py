@@ -6,11 +6,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.node.kubelet import TrialStart
-from nodeupgrade.simulation.node.runtime_restart import PLACES
+from nodeupgrade.simulation.node.containers.runtime_restart import PLACES
 from tests.unit.engine.test_gather import gathered, node
 
 

@@ -12,9 +12,9 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
-from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import surroundings, volumes
+from nodeupgrade.engine.node.facts.host import surroundings, volumes
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion

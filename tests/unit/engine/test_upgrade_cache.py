@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.engine.rollout.upgrade_cache import UpgradeCache
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.engine.rollout.reading.upgrade_cache import UpgradeCache
 from nodeupgrade.ports.kube import UPGRADES, Page, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object

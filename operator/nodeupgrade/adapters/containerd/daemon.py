@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.host import RuntimePlaces
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces
 
 CONFIGURATION = "config"
 

@@ -16,10 +16,11 @@ from nodeupgrade.adapters.crio.store import SpecificationStore
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.domain.node.runtime_info import RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.node.services import ServiceManager

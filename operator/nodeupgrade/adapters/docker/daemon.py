@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.adapters.docker.client import Document
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import RuntimeProcess
+from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 from nodeupgrade.ports.node.files import FilesView
 
 LISTENING = 0x10000

@@ -17,10 +17,11 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.node.services import ServiceManager
 

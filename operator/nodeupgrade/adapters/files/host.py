@@ -28,7 +28,7 @@ from nodeupgrade.adapters.files.stamp import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
-from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
 from nodeupgrade.ports.node.disk import Disk
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.

@@ -1,6 +1,6 @@
 """Objects of the cluster that health checks are about."""
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.health import ClusterObjects
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.placement import matches_labels

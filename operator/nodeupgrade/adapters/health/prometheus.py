@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from nodeupgrade.api.configuration import PrometheusServer
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.domain.errors import NodeUpgradeError
 
 MOST_BYTES = 1024 * 1024

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, write_all
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed

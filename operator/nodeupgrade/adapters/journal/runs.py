@@ -13,7 +13,7 @@ from pathlib import Path
 from nodeupgrade.adapters.files.atomic import exists, make_directory, sync_directory
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.adapters.journal.messages import JOURNAL, RunMessages
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed

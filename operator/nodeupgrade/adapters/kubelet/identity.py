@@ -11,9 +11,9 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.kubelet.kubeconfig import Credentials, Material
+from nodeupgrade.kubelet.credentials.kubeconfig import Credentials, Material
 from nodeupgrade.ports.node.kubelet import Answer
 
 TIMEOUT_SECONDS = 5.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from nodeupgrade.adapters.kubelet.identity import ask
-from nodeupgrade.api.json import Json
-from nodeupgrade.kubelet.kubeconfig import Credentials
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.kubelet.credentials.kubeconfig import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

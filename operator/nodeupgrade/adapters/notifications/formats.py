@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from nodeupgrade.api.configuration import NoticeFormat
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.domain.rollout.report.notice import Notice
 

@@ -14,7 +14,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.program import NodeProgram
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.packages import (
+from nodeupgrade.domain.node.host.packages import (
     DATABASE,
     LOCKS,
     PROGRAM,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nodeupgrade.adapters.proc.table import ProcessTable
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.host import RuntimeProcess
+from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 
 CREDENTIALS = struct.Struct("3i")
 TIMEOUT_SECONDS = 5.0

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
 from nodeupgrade.domain.node.shield import REFUSED, WAITING, RefusedCall
 
 

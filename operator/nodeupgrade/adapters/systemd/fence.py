@@ -11,7 +11,7 @@ See docs/decisions/systemctl-and-the-fence.md.
 import contextlib
 from pathlib import Path
 
-from nodeupgrade.domain.node import fence
+from nodeupgrade.domain.node.units import fence
 
 
 class Fence:

@@ -9,7 +9,7 @@ from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.systemctl import Systemctl
 from nodeupgrade.adapters.systemd.unread import has_unread
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """What systemd runs when it starts or stops a service, in addition to ExecStart."""

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.agent.host.executor_service import not_over
-from nodeupgrade.api.json import MalformedFileError
+from nodeupgrade.api.encoding.json import MalformedFileError
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import is_run_of, task_run
 from nodeupgrade.api.values import NodeName, RunId

@@ -13,9 +13,9 @@ import structlog
 
 from nodeupgrade.agent.host.staging import backup_path, staged_path
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import DriftPolicy
+from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
@@ -24,16 +24,17 @@ from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
-from nodeupgrade.domain.node.dependants import dependants
-from nodeupgrade.domain.node.endpoints import answering
+from nodeupgrade.domain.node.cluster.dependants import dependants
+from nodeupgrade.domain.node.cluster.endpoints import answering
+from nodeupgrade.domain.node.cluster.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.files import NewFile
-from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import drift, gather, surroundings, volumes
+from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.facts.host import surroundings, volumes
 from nodeupgrade.engine.node.facts.next_start import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.node_files import LARGEST_FILE, NodeFile
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path

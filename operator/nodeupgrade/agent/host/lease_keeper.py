@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 import structlog
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.kubelet.credentials.kubeconfig import parse
 from nodeupgrade.ports.lease import LeaseApi
 from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
 

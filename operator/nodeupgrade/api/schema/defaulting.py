@@ -3,8 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.field import ListType
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.model import ABSENT, ArraySchema, MapSchema, ObjectSchema, Schema
 
 

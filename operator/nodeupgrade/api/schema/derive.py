@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
+from nodeupgrade.api.encoding.json import field_name, seconds_name, to_json
 from nodeupgrade.api.field import LASTING, Field, ListType
 from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.api.json import field_name, seconds_name, to_json
 from nodeupgrade.api.schema.model import (
     ArraySchema,
     BooleanSchema,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.field import ListType, Rule, TransitionRule
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.model import (
     ABSENT,
     ArraySchema,

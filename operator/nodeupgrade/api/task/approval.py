@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from nodeupgrade.api.json import to_json
+from nodeupgrade.api.encoding.json import to_json
 from nodeupgrade.api.task.spec import TaskSpec
 
 

@@ -18,9 +18,9 @@ from nodeupgrade.api.limits import (
     RETRY_TOKEN_LENGTH,
     URL_LENGTH,
 )
-from nodeupgrade.api.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
+from nodeupgrade.api.shared.node_files import MOST_FILES, NodeFile
+from nodeupgrade.api.shared.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import KubeletVersion
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.schema.defaulting import filled, ordered, without_defaults
 from nodeupgrade.api.schema.model import ArraySchema, ObjectSchema, Schema
 from nodeupgrade.api.upgrade.spec import SPEC

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from nodeupgrade.api.json import Json, MalformedObjectError, from_json
+from nodeupgrade.api.encoding.json import Json, MalformedObjectError, from_json
 from nodeupgrade.api.limits import RETRY_TOKEN_LENGTH
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.model import Problem

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.upgrade.spec import RolloutAction

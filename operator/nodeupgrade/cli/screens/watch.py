@@ -8,7 +8,7 @@ import click
 from rich.console import RenderableType
 from rich.live import Live
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.cli.console import console
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 
 BAR_WIDTH = 20
 SHORT_BAR = 10

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 
 LAST_TERM = 2_000_000_000
 """Highest number of a term that is believed; a Lease has no room for more than 2,147,483,647."""

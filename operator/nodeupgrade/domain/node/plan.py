@@ -7,14 +7,14 @@ nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
-from nodeupgrade.domain.node.unit_start import UnitStart
+from nodeupgrade.domain.node.units.start import UnitStart
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 2

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimePlaces
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 """Directory of drop-ins that a reboot removes."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.health import HealthCheck, OnFailure

@@ -10,7 +10,7 @@ term knows that its own is over.
 import contextlib
 from typing import Protocol
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.election.epoch import outranks, term_of
 from nodeupgrade.domain.rollout.select.membership import in_flight

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.encoding.json import Json, MalformedObjectError
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache, Reduced
 from nodeupgrade.ports.kube import ExpiredError, KubeApi, Resource, UnavailableError

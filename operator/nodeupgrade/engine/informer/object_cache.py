@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
-from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.encoding.json import Json, MalformedObjectError
 from nodeupgrade.ports.kube import WatchEvent, WatchEventType
 
 T = TypeVar("T")

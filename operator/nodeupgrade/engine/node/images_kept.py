@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.json import JsonValue, from_json
+from nodeupgrade.api.encoding.json import JsonValue, from_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
 from nodeupgrade.engine.node import last_look

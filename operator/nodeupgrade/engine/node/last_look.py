@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.checks.units import is_harmless
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.unit_start import UnitStart, differences
+from nodeupgrade.domain.node.units import fence
+from nodeupgrade.domain.node.units.start import UnitStart, differences
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.facts.unit_start import read_again
 from nodeupgrade.engine.node.node import Node
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from nodeupgrade.api.json import Json, merge_patch, to_json
+from nodeupgrade.api.encoding.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import MESSAGE_LENGTH
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec

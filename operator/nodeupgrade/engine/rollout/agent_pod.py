@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
-from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.shared.node_files import NodeFile
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction

@@ -20,12 +20,12 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
 from nodeupgrade.engine.rollout.following import following_on
-from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
 from nodeupgrade.engine.rollout.leftovers.stale_agents import remove_stale_agents
 from nodeupgrade.engine.rollout.leftovers.sweep import Sweep
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.passes import Pace, Pass
-from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
+from nodeupgrade.engine.rollout.reading.gathering import READS_AT_ONCE, gather, look_at
+from nodeupgrade.engine.rollout.reading.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.files import FileEntry
-from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
 
 
 class FilesView(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from nodeupgrade.domain.node.packages import DpkgState, Package, Selection
+from nodeupgrade.domain.node.host.packages import DpkgState, Package, Selection
 
 
 class PackagesView(Protocol):

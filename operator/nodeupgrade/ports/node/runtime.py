@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.ports.node.runtime_restart import RestartView
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]

@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
-from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
+from nodeupgrade.domain.node.runtime_info import RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 
 class RestartView(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 __all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
 

@@ -21,8 +21,8 @@ from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, static_pods
+from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
 

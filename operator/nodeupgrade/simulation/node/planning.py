@@ -4,21 +4,21 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, VerifySettings
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.files import NewFile, staged_path
-from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.facts.next_start import with_files
+from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 from nodeupgrade.simulation.node.kubelet import STATE, program
-from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 from nodeupgrade.engine.node.node import LEASE_KEEPER, SHIELD
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
+from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
-from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
 

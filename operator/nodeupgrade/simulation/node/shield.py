@@ -8,7 +8,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
 
 

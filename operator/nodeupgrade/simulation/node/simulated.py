@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.containers.pods import MANIFESTS
+from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.containers.runtime_restart import KIND, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
 from nodeupgrade.simulation.node.packages import SimulatedPackages
-from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
-from nodeupgrade.simulation.node.runtime_restart import KIND, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles

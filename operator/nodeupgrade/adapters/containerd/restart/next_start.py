@@ -14,8 +14,9 @@ from nodeupgrade.adapters.containerd.restart.command_line import (
     read_start,
 )
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
 
 

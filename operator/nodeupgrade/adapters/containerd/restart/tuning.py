@@ -15,8 +15,8 @@ from nodeupgrade.adapters.containerd.kind import DROP_IN, TUNED_CONFIG
 from nodeupgrade.adapters.containerd.program import Configuration, Shows
 from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT, ContainerdStart, read_start
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.runtime import RestartTuning, TuningFile
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelet.flags import command_line
 from nodeupgrade.ports.node.files import FilesView
 

@@ -6,8 +6,9 @@ from pathlib import PurePosixPath
 from nodeupgrade.adapters.crio.configuration import CrioConfiguration, harm, printed
 from nodeupgrade.adapters.crio.program import PrintsConfiguration
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
 
 PROGRAM_NAME = "crio"

@@ -7,8 +7,9 @@ from nodeupgrade.adapters.docker.restart import configuration
 from nodeupgrade.adapters.docker.restart.configuration import INHERITED, DockerdConfiguration, Unusable
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 
 def find(

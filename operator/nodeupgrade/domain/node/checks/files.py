@@ -7,8 +7,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.drop_ins import decisive
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
+from nodeupgrade.domain.node.units.drop_ins import decisive
 from nodeupgrade.kubelet import lasting
 from nodeupgrade.kubelet.dry_run import accepted, objection
 from nodeupgrade.kubelet.layout import KubeletLayout

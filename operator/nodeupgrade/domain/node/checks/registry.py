@@ -22,7 +22,6 @@ from nodeupgrade.domain.node.checks import (
     proof,
     releases,
     runtime,
-    runtime_drift,
     services,
     startup,
     state,
@@ -30,6 +29,7 @@ from nodeupgrade.domain.node.checks import (
     units,
     volumes,
 )
+from nodeupgrade.domain.node.checks.drift import runtime as runtime_drift
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
 

@@ -14,7 +14,7 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory

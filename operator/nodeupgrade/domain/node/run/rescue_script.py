@@ -12,13 +12,13 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import ExchangedFile, Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
+from nodeupgrade.domain.node.units import fence
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from nodeupgrade.api.crds import UPGRADE_KIND
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.schema.changes import changes
 from nodeupgrade.api.schema.defaulting import filled, ordered

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.checks.drift import ReadAtStart, Start, Was
+from nodeupgrade.domain.node.units import fence
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.files import FileEntry
-from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
 from nodeupgrade.ports.node.files import FilesView
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
@@ -15,14 +15,15 @@ from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import readiness, starting_host
+from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.dry_run import dry_run
+from nodeupgrade.engine.node.facts.host import starting_host
 from nodeupgrade.engine.node.facts.next_start import StartWithFiles
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.runtime_found import find_socket

@@ -5,9 +5,9 @@ from pathlib import PurePosixPath
 
 import yaml
 
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.domain.node.checks.startup import Identity
-from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.kubelet.credentials.kubeconfig import parse
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
 

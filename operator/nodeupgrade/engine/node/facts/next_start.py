@@ -9,7 +9,7 @@ from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.checks.drift.command import Command, command
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
-from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
+from nodeupgrade.domain.node.host.mounts import is_mount_point, is_read_only
 from nodeupgrade.engine.node.facts.files_after import FilesAfter
 from nodeupgrade.engine.node.facts.readiness import mounts
 from nodeupgrade.ports.node.files import FilesView

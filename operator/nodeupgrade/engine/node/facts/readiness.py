@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespace, seccomp_profiles
+from nodeupgrade.domain.node.host.mounts import has_option, is_read_only
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, READ_AT_START, KubeletLayout
 from nodeupgrade.ports.node.files import FilesView

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
-from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
+from nodeupgrade.domain.node.checks.drift.runtime import RuntimeAsFound
+from nodeupgrade.domain.node.host.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeKind, RuntimeSocket
-from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.units.start import UnitStart, unit_files
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.facts import readiness, unit_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.node.files import FilesView

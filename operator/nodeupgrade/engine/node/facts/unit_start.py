@@ -5,8 +5,8 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
+from nodeupgrade.domain.node.units.start import UnitStart, unit_files
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
 
 

@@ -5,7 +5,7 @@ The latter are the kubelet's fence and the tuning of the runtime's restart: a re
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node import lease, restart_tuning, shield

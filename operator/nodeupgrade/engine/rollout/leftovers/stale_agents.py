@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import MalformedObjectError
+from nodeupgrade.api.encoding.json import MalformedObjectError
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.agent_pods import AgentPodView

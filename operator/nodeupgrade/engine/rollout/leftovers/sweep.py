@@ -4,7 +4,7 @@ A cordon is orphaned when its NodeUpgrade was abandoned or deleted without its f
 its Node was deleted during the run.
 """
 
-from nodeupgrade.api.json import MalformedObjectError
+from nodeupgrade.api.encoding.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.domain.agent_pods import AgentPodView
@@ -16,7 +16,7 @@ from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
-from nodeupgrade.engine.rollout.reader import FleetSource
+from nodeupgrade.engine.rollout.reading.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,

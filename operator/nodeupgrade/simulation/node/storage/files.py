@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
-from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.containers.runtime_restart import PLACES
 from nodeupgrade.simulation.node.kubelet import stamp_of
-from nodeupgrade.simulation.node.runtime_restart import PLACES
 
 FREE_BYTES = 10 * 1024**3
 LONG_AGO = 1e9

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding, named

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelet.settings import Configured
 
 

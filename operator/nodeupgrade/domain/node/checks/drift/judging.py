@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.run_settings import DriftPolicy
+from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
 

@@ -8,7 +8,7 @@ from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Identity, Readiness
-from nodeupgrade.kubelet.certificates import validity
+from nodeupgrade.kubelet.credentials.certificates import validity
 
 LEAST = timedelta(hours=1)
 SHARE = 20

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.domain.node.host.packages import DPKG, DpkgState, Package
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
 from nodeupgrade.kubelethash import KubeletVersion

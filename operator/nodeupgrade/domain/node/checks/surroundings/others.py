@@ -8,7 +8,7 @@ from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
-from nodeupgrade.domain.node.clock import ahead
+from nodeupgrade.domain.node.cluster.clock import ahead
 
 TOLERATED = timedelta(minutes=1)
 OUTSIDE = frozenset({"", "external"})

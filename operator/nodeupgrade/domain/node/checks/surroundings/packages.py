@@ -5,11 +5,11 @@ from pathlib import PurePosixPath
 from typing import assert_never
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.run_settings import PackagePolicy
+from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
-from nodeupgrade.domain.node.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
+from nodeupgrade.domain.node.host.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""

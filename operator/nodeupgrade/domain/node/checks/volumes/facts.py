@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.mounted_volumes import NOTHING_MOUNTED, MountedVolumes, PodVolume
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.domain.node.host.mounted_volumes import NOTHING_MOUNTED, MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import volume_changes
 from nodeupgrade.kubelethash import KubeletVersion

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.kube import PODS, KubeApi, RejectedError
 

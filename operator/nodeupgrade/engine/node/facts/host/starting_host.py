@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
 from nodeupgrade.domain.node.checks.startup.providers import named_in
-from nodeupgrade.domain.node.clock import ahead
-from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo
+from nodeupgrade.domain.node.cluster.clock import ahead
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.engine.node.facts.identity import identity
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 
 KUBELET = "kubelet"
 

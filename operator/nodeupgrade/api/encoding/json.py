@@ -16,8 +16,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.api.json_readers import (
+from nodeupgrade.api.encoding.json_readers import (
     MalformedFileError,
     MalformedObjectError,
     field_name,
@@ -25,6 +24,7 @@ from nodeupgrade.api.json_readers import (
     reader_of,
     seconds_name,
 )
+from nodeupgrade.api.int_or_percent import IntOrPercent
 
 __all__ = [
     "Json", "JsonValue", "MalformedFileError", "MalformedObjectError", "field_name", "from_json", "merge_patch",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from urllib.parse import quote
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.node.evidence.flaps import PodState, longest_exposure
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.probe_delay import MARGIN

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node import pod_cgroups as places
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.surroundings import PodCgroups
-from nodeupgrade.domain.node.mounts import mounts
+from nodeupgrade.domain.node.host import pod_cgroups as places
+from nodeupgrade.domain.node.host.mounts import mounts
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.ports.node.files import FilesView

@@ -12,8 +12,9 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import Check, ask, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 _NAMED = 3
 

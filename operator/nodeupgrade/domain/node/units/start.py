@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 
 _OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf")
 _GENERATED = "/run/systemd/generator"

@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
-from nodeupgrade.domain.node.host import RuntimeInfo, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -17,12 +16,14 @@ from nodeupgrade.domain.node.inventory import (
 )
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
-from nodeupgrade.simulation.node import runtime_restart
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, Troubles, changed, document
-from nodeupgrade.simulation.node.runtime_restart import PLACES, RUNTIME_PROGRAM
+from nodeupgrade.simulation.node.containers import runtime_restart
+from nodeupgrade.simulation.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document
+from nodeupgrade.simulation.node.containers.runtime_restart import PLACES, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.timeline import Timeline
 
 MONITORS_GET_SECONDS, TUNED_SECONDS = 5.0, 20.0

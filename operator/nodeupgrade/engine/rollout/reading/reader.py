@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar, cast
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
@@ -14,7 +14,7 @@ from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
-from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
+from nodeupgrade.engine.rollout.reading.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.encoding.json import Json
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 

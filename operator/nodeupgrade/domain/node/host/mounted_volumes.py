@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodeupgrade.domain.node.mounts import mounts
+from nodeupgrade.domain.node.host.mounts import mounts
 
 _OF_A_POD = re.compile(r".*/pods/([0-9a-f-]+)/volumes/([^/]+~[^/]+)/([^/]+)(?:/mount)?")
 _STAGED_BY_NAME = re.compile(r".*/plugins/kubernetes\.io/csi/pv/([^/]+)/globalmount")

@@ -14,10 +14,10 @@ from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.api_servers import read_api_servers
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
-from nodeupgrade.engine.rollout.reader import FleetSource
-from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
+from nodeupgrade.engine.rollout.reading.api_servers import read_api_servers
+from nodeupgrade.engine.rollout.reading.reader import FleetSource
+from nodeupgrade.engine.rollout.reading.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import KubeApi, NotFoundError

@@ -9,7 +9,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import (
     TRANSIENT_UNITS,
@@ -19,6 +18,8 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeKind,
     TuningFile,
 )
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
 
 RUNTIME_UNIT = "containerd.service"
 RUNTIME_PROGRAM = "/usr/bin/containerd"

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.run_settings import PackagePolicy
+from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings
 from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
-from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.domain.node.mounts import holder
-from nodeupgrade.domain.node.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
-from nodeupgrade.engine.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.domain.node.host.mounts import holder
+from nodeupgrade.domain.node.host.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.engine.node.facts.host.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.engine.node.facts.readiness import mounts
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.node.files import FilesView

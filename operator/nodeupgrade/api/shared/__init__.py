@@ -1,0 +1,1 @@
+"""The parts of the spec that a NodeUpgrade and a NodeUpgradeTask share."""

@@ -1,0 +1,1 @@
+"""Facts about the host that a kubelet starts on. Nothing here changes the node."""

@@ -1,0 +1,1 @@
+"""The credentials that a kubelet uses: its kubeconfig and its certificates."""
