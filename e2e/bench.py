@@ -20,10 +20,12 @@ from rich.table import Table
 
 from e2e import preflight_cost
 from e2e.cluster import SETTLE, Cluster, conditions
-from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
+from e2e.lab import Lab, LabSpec
+from e2e.lab.host import hostcheck
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
+from e2e.lab.workloads import traffic, workload
 from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle

@@ -4,9 +4,9 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 
-from e2e.lab import nodefiles
 from e2e.lab.errors import LabError
-from e2e.lab.node import Node
+from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 
 RUNTIME_CONFIG = "/etc/containerd/config.toml"

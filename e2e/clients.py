@@ -14,10 +14,13 @@ from datetime import UTC, datetime
 import click
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import Lab, LabSpec, deploy, nodefiles, probed, traffic
+from e2e.lab import Lab, LabSpec
+from e2e.lab.binaries.versions import Version
+from e2e.lab.cluster import deploy
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
-from e2e.lab.versions import Version
+from e2e.lab.workloads import probed, traffic
 from nodeupgrade.kubelet.probe_delay import exposure
 
 CONTROL_PLANE = "1.33.13"

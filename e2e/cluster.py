@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.lab import Lab, components, deploy, images, naming, workload
-from e2e.lab.node import Node
+from e2e.lab import Lab, naming
+from e2e.lab.binaries import components
+from e2e.lab.cluster import deploy, images
+from e2e.lab.nodes.node import Node
+from e2e.lab.oracle.snapshot import Difference, NodeSnapshot, compare
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import Difference, NodeSnapshot, compare
+from e2e.lab.workloads import workload
 
 SETTLE = "5s"
 UNGUARDED = {"readinessGuard": "Off"}

@@ -9,10 +9,12 @@ from types import TracebackType
 from typing import Self
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import LabError, asnode, probed
-from e2e.lab.nodeimages import BUSYBOX
+from e2e.lab import LabError
+from e2e.lab.nodes import asnode
+from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
-from e2e.lab.splitpods import make_anew
+from e2e.lab.workloads import probed
+from e2e.lab.workloads.splitpods import make_anew
 
 NAME = "crashes"
 POD = f"{probed.NAMESPACE}/{NAME}"

@@ -18,12 +18,15 @@ from rich.panel import Panel
 from rich.table import Table
 
 from e2e.cluster import Cluster, conditions
-from e2e.lab import Lab, LabSpec, deploy, hostcheck, workload
+from e2e.lab import Lab, LabSpec
+from e2e.lab.cluster import deploy
 from e2e.lab.errors import LabError
-from e2e.lab.node import Node
+from e2e.lab.host import hostcheck
+from e2e.lab.nodes.node import Node
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
-from e2e.lab.snapshot import NodeSnapshot
+from e2e.lab.workloads import workload
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 WATCH_SECONDS = 45.0

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.cluster import Cluster, Object, apply_upgrade, conditions, disturbed, reported
-from e2e.lab import Lab, components, deploy, workload
-from e2e.lab.node import Node
+from e2e.lab import Lab
+from e2e.lab.binaries import components
+from e2e.lab.cluster import deploy
+from e2e.lab.nodes.node import Node
+from e2e.lab.oracle.snapshot import Difference, NodeSnapshot
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import Difference, NodeSnapshot
+from e2e.lab.workloads import workload
 
 OPERATOR = "app.kubernetes.io/name=nodeupgrade-operator"
 LEASE = "nodeupgrade-operator"

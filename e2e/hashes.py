@@ -1,7 +1,8 @@
 """Whether the hashes that a real kubelet has stored are those that ``kubelethash`` computes."""
 
 from e2e.cluster import Cluster
-from e2e.lab import podstatus, workload
+from e2e.lab.cluster import podstatus
+from e2e.lab.workloads import workload
 from nodeupgrade.kubelethash import KubeletVersion, detect, hash_container
 
 

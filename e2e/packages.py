@@ -5,7 +5,7 @@ import fcntl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from e2e.lab.node import Node
+from e2e.lab.nodes.node import Node
 
 if TYPE_CHECKING:
     from e2e.faults.fault import Harm

@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e.cluster import Cluster, disturbed
-from e2e.lab import Lab, LabError, LabSpec, workload
+from e2e.lab import Lab, LabError, LabSpec
+from e2e.lab.binaries.versions import Version
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES
-from e2e.lab.versions import Version
+from e2e.lab.workloads import workload
 
 CONTROL_PLANE = "1.33.13"
 WALKS = (

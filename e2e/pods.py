@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterator
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import workload
-from e2e.lab.nodeimages import BUSYBOX
+from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 
 NAMESPACE = workload.NAMESPACE
 STAY = "trap 'exit 0' TERM; while :; do sleep 1; done"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from e2e.cluster import Cluster
-from e2e.lab import deploy
+from e2e.lab.cluster import deploy
 from e2e.lab.process import wait_until
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 

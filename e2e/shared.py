@@ -12,9 +12,12 @@ from pathlib import Path
 
 from e2e.cluster import Cluster
 from e2e.faults.oracle import left_over
-from e2e.lab import Lab, deploy, nodefiles, podstatus, workload
+from e2e.lab import Lab
+from e2e.lab.cluster import deploy, podstatus
 from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 
 WATCHED = ("etc", "usr/lib/systemd", "usr/local", nodefiles.KUBELET_CONFIG.lstrip("/"))
 """Where people and packages configure a node, below its root."""

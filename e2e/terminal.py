@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from e2e import pages
-from e2e.lab import components, images, programs
+from e2e.lab.binaries import components, programs
+from e2e.lab.cluster import images
+from e2e.lab.cluster.registry import NAME, PASSWORD, Place, Registry
 from e2e.lab.process import run
-from e2e.lab.registry import NAME, PASSWORD, Place, Registry
 
 _BASE = "library/python:3.13-slim-bookworm"
 _MIRROR = f"{NAME}/docker.io"

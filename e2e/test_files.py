@@ -12,7 +12,7 @@ import pytest
 
 from e2e import changes, standin
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"

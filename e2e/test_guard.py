@@ -11,7 +11,8 @@ from e2e.clients import Swap
 from e2e.cluster import Cluster, conditions
 from e2e.conftest import MakeLab
 from e2e.crash import POD, Crash
-from e2e.lab import asnode, deploy
+from e2e.lab.cluster import deploy
+from e2e.lab.nodes import asnode
 from e2e.lab.process import PATIENCE
 
 OLD, NEW = "1.30.14", "1.33.13"

@@ -13,8 +13,10 @@ from e2e import clients, standin
 from e2e.cluster import Cluster, Object
 from e2e.conftest import MakeLab
 from e2e.faults.run import FaultRun
-from e2e.lab import asnode, deploy, probed
+from e2e.lab.cluster import deploy
+from e2e.lab.nodes import asnode
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import probed
 from e2e.test_guard import NEW, OLD, PODS, SLOWEST, guarded_nodes, nobody_noticed
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at

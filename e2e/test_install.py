@@ -17,10 +17,11 @@ from e2e import pages
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.conftest import MakeLab
 from e2e.faults.oracle import left_over
-from e2e.lab import Lab, workload
+from e2e.lab import Lab
+from e2e.lab.cluster.registry import NAME, Registry
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
-from e2e.lab.registry import NAME, Registry
+from e2e.lab.workloads import workload
 from e2e.terminal import Terminal
 from e2e.traces import Traces, differences, traces
 from tools import generate_chart

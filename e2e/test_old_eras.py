@@ -6,7 +6,7 @@ import pytest
 
 from e2e import hashes
 from e2e.cluster import Cluster, conditions, disturbed, quickly
-from e2e.lab import workload
+from e2e.lab.workloads import workload
 
 PODS = 12
 

@@ -14,8 +14,8 @@ import pytest
 
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
-from e2e.lab import deploy
-from e2e.lab.snapshot import NodeSnapshot, compare
+from e2e.lab.cluster import deploy
+from e2e.lab.oracle.snapshot import NodeSnapshot, compare
 from e2e.looks import planned
 
 OLD, NEW = "1.30.14", "1.33.13"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import probed
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import probed
 from e2e.looks import look
 from e2e.preflight.kinds.node import without_guard
 

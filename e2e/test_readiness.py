@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster import Cluster, conditions, quickly
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"

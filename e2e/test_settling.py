@@ -9,8 +9,8 @@ import pytest
 
 from e2e.cluster import NOTICED, Cluster, disturbed, quickly
 from e2e.faults import tamper
-from e2e.lab import workload
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12

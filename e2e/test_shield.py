@@ -11,9 +11,9 @@ import pytest
 from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults.oracle import listener
 from e2e.faults.tamper import planned_wrong_hashes
-from e2e.lab import workload
 from e2e.lab.process import wait_until
-from e2e.lab.workload import NAMESPACE
+from e2e.lab.workloads import workload
+from e2e.lab.workloads.workload import NAMESPACE
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12

@@ -10,7 +10,7 @@ import pytest
 
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
-from e2e.lab import splitpods, workload
+from e2e.lab.workloads import splitpods, workload
 from e2e.looks import look
 
 OLD, NEW = "1.30.14", "1.33.13"

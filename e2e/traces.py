@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from e2e.lab import cgroups
-from e2e.lab.node import Node
+from e2e.lab.host import cgroups
+from e2e.lab.nodes.node import Node
 
 NOT_COMPARED = {
     "dev": "made anew at each boot",

@@ -14,7 +14,8 @@ from rich.table import Table
 from e2e.cluster import Cluster
 from e2e.faults.fault import Row, upgrade_under
 from e2e.faults.kinds import FAULTS
-from e2e.lab import Lab, LabSpec, deploy
+from e2e.lab import Lab, LabSpec
+from e2e.lab.cluster import deploy
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, LabRuntime, runtime_named
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from e2e.changes import with_settings
 from e2e.cluster import Cluster, Object
-from e2e.lab import nodefiles
-from e2e.lab.deploy import NAMESPACE
-from e2e.lab.node import Node
+from e2e.lab.cluster.deploy import NAMESPACE
+from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes.node import Node
 
 if TYPE_CHECKING:
     from e2e.faults.fault import Harm

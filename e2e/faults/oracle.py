@@ -11,7 +11,7 @@ from e2e.cluster import disturbed
 from e2e.faults import files
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
-from e2e.lab.node import Node
+from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 
 LEFT_OVER = (

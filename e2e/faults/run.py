@@ -11,10 +11,13 @@ from pathlib import Path
 from e2e import packages
 from e2e.cluster import AGENT, Cluster, Object, conditions
 from e2e.faults.files import FileState
-from e2e.lab import LabError, cgroups, deploy, workload
-from e2e.lab.deploy import FAILPOINTS, NAMESPACE
+from e2e.lab import LabError
+from e2e.lab.cluster import deploy
+from e2e.lab.cluster.deploy import FAILPOINTS, NAMESPACE
+from e2e.lab.host import cgroups
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import PATIENCE, wait_until
-from e2e.lab.snapshot import NodeSnapshot
+from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
 from nodeupgrade.domain.node.run.journal import Journal, Mark, parse

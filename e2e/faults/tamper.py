@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
-from e2e.lab.deploy import FAILPOINTS
+from e2e.lab.cluster.deploy import FAILPOINTS
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.task.step import Step

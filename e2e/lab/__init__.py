@@ -2,10 +2,10 @@
 
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
-from e2e.lab.node import Node
+from e2e.lab.nodes.node import Node
+from e2e.lab.oracle.snapshot import ContainerInstance, Difference, NodeSnapshot, SandboxInstance, compare
 from e2e.lab.process import CommandError
 from e2e.lab.progress import Progress
-from e2e.lab.snapshot import ContainerInstance, Difference, NodeSnapshot, SandboxInstance, compare
 from e2e.lab.spec import LabSpec
 
 __all__ = [

@@ -15,9 +15,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e.lab import Lab, LabError, LabSpec, compare, components, hostcheck, paths, traffic
+from e2e.lab import Lab, LabError, LabSpec, compare, paths
+from e2e.lab.binaries import components
+from e2e.lab.host import hostcheck
 from e2e.lab.progress import Bars, Lines, Progress
 from e2e.lab.runtimes import RUNTIMES
+from e2e.lab.workloads import traffic
 
 _EPILOG = """\b
 A first session:
@@ -227,7 +230,7 @@ def watch_traffic(name: str, seconds: float | None) -> None:
 def deploy_operator(name: str) -> None:
     """Build, import and apply the operator."""
     with _progress() as progress:
-        importlib.import_module("e2e.lab.deploy").deploy_operator(Lab.load(name), progress)
+        importlib.import_module("e2e.lab.cluster.deploy").deploy_operator(Lab.load(name), progress)
 
 
 @main.command()

@@ -8,18 +8,21 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from e2e.lab import baseroot, cgroups, components, disk, hostcheck, naming, network, paths
-from e2e.lab.controlplane import ControlPlane
+from e2e.lab import naming, paths
+from e2e.lab.binaries import components
+from e2e.lab.binaries.versions import Version
+from e2e.lab.cluster.controlplane import ControlPlane
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.cluster.reader import Reader
 from e2e.lab.errors import LabError
+from e2e.lab.host import cgroups, disk, hostcheck, network
 from e2e.lab.locking import locked
-from e2e.lab.node import Node
-from e2e.lab.pki import Authority
+from e2e.lab.nodes import baseroot
+from e2e.lab.nodes.node import Node
 from e2e.lab.process import PATIENCE, run, wait_until
 from e2e.lab.progress import Progress, Quiet
-from e2e.lab.reader import Reader
 from e2e.lab.runtimes import runtime_named
 from e2e.lab.spec import LabSpec
-from e2e.lab.versions import Version
 
 
 def _spec(file: Path) -> LabSpec | None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from e2e.lab import naming, paths
+from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
-from e2e.lab.versions import Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

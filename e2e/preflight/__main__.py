@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e.cluster import Cluster
-from e2e.lab import Lab, LabError, LabSpec, deploy
+from e2e.lab import Lab, LabError, LabSpec
+from e2e.lab.cluster import deploy
 from e2e.lab.progress import Lines
 from e2e.preflight.accepted import ACCEPTED, run_anyway
 from e2e.preflight.controls import CONTROL_PLANE, PAIRS, control

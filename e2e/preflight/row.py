@@ -9,8 +9,9 @@ from pathlib import Path
 
 from e2e import standin
 from e2e.cluster import Cluster, Object, disturbed
-from e2e.lab import LabError, workload
+from e2e.lab import LabError
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 from e2e.looks import Found, Look, look
 
 OLD, NEW = "1.30.14", "1.33.13"

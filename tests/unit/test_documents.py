@@ -48,3 +48,11 @@ def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
 def test_when_a_window_never_opens() -> None:
     assert HORIZON.days // 365 == 10
     assert "leave no moment in the next ten years" in (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+
+
+def test_the_glossary_explains_each_term_once() -> None:
+    terms = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = [term for row in terms for term in row.split(", ") if term != "term"]
+
+    assert len(explained) > 50
+    assert [term for term in set(explained) if explained.count(term) > 1] == []

@@ -7,9 +7,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from random import Random
 
+from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
 from e2e.lab.progress import Lines
-from e2e.lab.versions import Version
 from nodeupgrade.kubelethash import NEWEST_MINOR, Era, KubeletVersion
 from tools.oracle import asking
 from tools.oracle.building import oracle

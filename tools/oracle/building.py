@@ -7,14 +7,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from e2e.lab.binaries.gobuild import environment
+from e2e.lab.binaries.staging import module_file
+from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
-from e2e.lab.gobuild import environment
 from e2e.lab.locking import locked
 from e2e.lab.paths import cache_root
 from e2e.lab.process import run
 from e2e.lab.progress import Progress
-from e2e.lab.staging import module_file
-from e2e.lab.versions import Version
 
 SOURCES = Path(__file__).parent / "go"
 # Change this whenever the program or its build changes: programs cached under another recipe are rebuilt.

@@ -11,9 +11,11 @@ from e2e import changes
 from e2e.changes import KUBELET_UNIT, RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, REFUSED, UP, Fault, Harm
 from e2e.faults.run import FaultRun
-from e2e.lab import LabError, nodefiles, workload
-from e2e.lab.deploy import NAMESPACE
+from e2e.lab import LabError
+from e2e.lab.cluster.deploy import NAMESPACE
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
 

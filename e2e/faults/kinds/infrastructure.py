@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from e2e.faults.fault import BACK, Fault, Harm
 from e2e.faults.run import FaultRun
-from e2e.lab import LabError, components
-from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
+from e2e.lab import LabError
+from e2e.lab.binaries import components
+from e2e.lab.cluster.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.journal import Mark

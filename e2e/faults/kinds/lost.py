@@ -14,10 +14,13 @@ from e2e.faults.kinds.drift import (
     stopped_at,
 )
 from e2e.faults.run import FaultRun
-from e2e.lab import LabError, deploy, images, nodefiles, splitpods
-from e2e.lab.deploy import NAMESPACE
+from e2e.lab import LabError
+from e2e.lab.cluster import deploy, images
+from e2e.lab.cluster.deploy import NAMESPACE
+from e2e.lab.nodes import nodefiles
+from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import ContainerInstance
+from e2e.lab.workloads import splitpods
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Mark

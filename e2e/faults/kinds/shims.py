@@ -8,8 +8,8 @@ from e2e.changes import restart_runtime
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
+from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import ContainerInstance
 from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at

@@ -13,7 +13,7 @@ from e2e.faults.fault import BACK, Fault, Harm
 from e2e.faults.kinds.drift import PATIENT, drop_in, keep_program, kept
 from e2e.faults.kinds.shield import wait_for_refusals
 from e2e.faults.run import FaultRun
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, LOOKED
 
 Change = Callable[[FaultRun], AbstractContextManager[None]]

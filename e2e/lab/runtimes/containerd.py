@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.lab import nodeimages, snapshot_reader
+from e2e.lab.binaries.versions import Version
+from e2e.lab.nodes import nodeimages
+from e2e.lab.oracle import snapshot_reader
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.runtimes.cri import cri_flags
-from e2e.lab.snapshot import NodeSnapshot
-from e2e.lab.versions import Version
 
 SOCKET = "/run/containerd/containerd.sock"
 

@@ -5,9 +5,9 @@ Nodes are found like this where Docker came first, or where images have a disk o
 
 from collections.abc import Mapping
 
+from e2e.lab.binaries.versions import Version
 from e2e.lab.runtimes.containerd import CONFIG, Containerd
 from e2e.lab.runtimes.cri import cri_flags
-from e2e.lab.versions import Version
 
 SOCKET = "/run/kube/containerd.sock"
 OTHER_UNIT = "other-containerd.service"

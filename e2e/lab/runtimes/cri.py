@@ -1,6 +1,6 @@
 """What nodes have in common whose runtime serves the CRI."""
 
-from e2e.lab.versions import Version
+from e2e.lab.binaries.versions import Version
 
 
 def cri_flags(version: Version, socket: str) -> list[str]:

@@ -14,11 +14,13 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.lab import nodeimages, paths, snapshot_reader
+from e2e.lab import paths
+from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodeimages
+from e2e.lab.oracle import snapshot_reader
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.runtimes.cri import cri_flags
-from e2e.lab.snapshot import NodeSnapshot
-from e2e.lab.versions import Version
 
 SOCKET = "/run/crio/crio.sock"
 STORAGE = "var/lib/containers/storage/overlay-containers"

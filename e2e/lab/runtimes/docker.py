@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.lab import nodeimages
+from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodeimages
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.runtimes import docker_snapshot
-from e2e.lab.snapshot import NodeSnapshot
-from e2e.lab.versions import Version
 
 _DAEMON = {
     "live-restore": True,

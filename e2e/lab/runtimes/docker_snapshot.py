@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab.errors import LabError
+from e2e.lab.oracle.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
 from e2e.lab.process import PATIENCE, parent, start_time
-from e2e.lab.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
 
 _HASH = "annotation.io.kubernetes.container.hash"
 _KIND = "io.kubernetes.docker.type"

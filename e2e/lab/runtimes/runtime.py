@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from e2e.lab.snapshot import NodeSnapshot
-from e2e.lab.versions import Version
+from e2e.lab.binaries.versions import Version
+from e2e.lab.oracle.snapshot import NodeSnapshot
 
 
 class LabRuntime(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import components
+from e2e.lab.binaries import components
 from e2e.preflight.row import NEW, OLD, SKIPPED, Hazard, Row
 
 _TEXT = {"linux-amd64": {"path": "/opt/kubelet/v1.33.13/kubelet", "sha256": "0" * 64}}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from e2e import pods
 from e2e.cluster import Cluster, Object
-from e2e.lab.nodeimages import BUSYBOX
+from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.node import LABEL
 from e2e.preflight.kinds.pods import BOTH_HERE, having, only_endpoint

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from e2e import pods
 from e2e.changes import added
 from e2e.cluster import Cluster, Object
-from e2e.lab import nodefiles, workload
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 from e2e.preflight.kinds.admission import REJECTED
 from e2e.preflight.kinds.kubelet import STATE
 from e2e.preflight.kinds.pods import having

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from e2e.changes import KUBELET_DROP_IN, changed, drop_in, kubelet_settings, restart_kubelet
 from e2e.cluster import Cluster, Object
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.preflight.row import WARNED, Hazard, Row
 

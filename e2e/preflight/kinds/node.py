@@ -9,7 +9,8 @@ from uuid import UUID
 
 from e2e import pods
 from e2e.cluster import Cluster, Object
-from e2e.lab import components, deploy
+from e2e.lab.binaries import components
+from e2e.lab.cluster import deploy
 from e2e.lab.process import wait_until
 from e2e.preflight.row import SKIPPED, Hazard, Row
 from nodeupgrade.api.node_annotations import SKIP_ANNOTATION

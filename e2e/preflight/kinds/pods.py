@@ -8,7 +8,7 @@ from typing import Any
 from e2e import pods
 from e2e.changes import changed
 from e2e.cluster import Cluster, Object
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from e2e.preflight.kinds.node import refusing, without_guard
 from e2e.preflight.row import WARNED, Hazard, Row
 

@@ -7,7 +7,8 @@ from e2e import pods
 from e2e.changes import RUNTIME_CONFIG, added, changed, drop_in, restart_runtime
 from e2e.cluster import Cluster, Object
 from e2e.faults import tamper
-from e2e.lab import nodefiles, splitpods
+from e2e.lab.nodes import nodefiles
+from e2e.lab.workloads import splitpods
 from e2e.preflight.row import WARNED, Hazard, Row
 
 DRIFT = "RuntimeConfigurationDrift"

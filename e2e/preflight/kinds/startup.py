@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from e2e.changes import KUBELET_UNIT, added, changed, drop_in, kubelet_settings, restart_kubelet
 from e2e.cluster import Cluster, Object
-from e2e.lab import nodefiles
+from e2e.lab.nodes import nodefiles
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, WOULD_NOT_START, settings
 from e2e.preflight.row import WARNED, Hazard, Row
 

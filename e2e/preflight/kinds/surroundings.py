@@ -10,7 +10,7 @@ from pathlib import Path
 from e2e import pods
 from e2e.changes import added, kubelet_settings
 from e2e.cluster import Cluster, Object
-from e2e.lab import cgroups
+from e2e.lab.host import cgroups
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
 from e2e.preflight.kinds.node import patch_status, refusing, taint

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.lab import paths
-from e2e.lab.components import GO, go_is_new_enough
+from e2e.lab.binaries.components import GO, go_is_new_enough
 from e2e.lab.errors import LabError
 from e2e.lab.locking import locked
 from e2e.lab.process import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.lab.programs import helm
+from e2e.lab.binaries.programs import helm
 from nodeupgrade.api.encoding.json import Json
 from tests.contract.install.having import have
 from tests.contract.kube.conftest import ROOT

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
-from e2e.lab.programs import prometheus
 from nodeupgrade.adapters.observability.catalogue import METRICS, MetricKind
 from nodeupgrade.adapters.observability.metrics import served
 from tests.contract.install.having import have

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e import pages
-from e2e.lab import programs
+from e2e.lab.binaries import programs
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact

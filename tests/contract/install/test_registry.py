@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from e2e.lab import cgroups, components, naming, programs
+from e2e.lab import naming
+from e2e.lab.binaries import components, programs
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.cluster.registry import NAME, PASSWORD, USER, Registry
 from e2e.lab.errors import LabError
-from e2e.lab.pki import Authority
+from e2e.lab.host import cgroups
 from e2e.lab.process import CommandError, run
-from e2e.lab.registry import NAME, PASSWORD, USER, Registry
 from e2e.terminal import Terminal
 from tests.contract.install.having import have
 from tools import generate_chart

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.lab.components import resolve
-from e2e.lab.controlplane import SPARING, etcd_binary
+from e2e.lab.binaries.components import resolve
+from e2e.lab.cluster.controlplane import SPARING, etcd_binary
 from nodeupgrade.api.encoding.json import Json
 
 VERSION = "1.33.13"

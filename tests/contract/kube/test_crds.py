@@ -29,7 +29,7 @@ from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.domain.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
+from tests.unit.api.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

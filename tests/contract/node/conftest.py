@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from e2e.lab import Lab, LabSpec
-from e2e.lab.node import Node
+from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import why_not
 from nodeupgrade.domain.node.host.packages import LOCKS, PROGRAM
 from tests.contract.node.crio_world import CrioWorld

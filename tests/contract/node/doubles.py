@@ -30,7 +30,7 @@ from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
 from nodeupgrade.simulation.node.timeline import Timeline
 from tests.contract.node.installed import INSTALLED, KUBELET
-from tests.unit.domain.shielded import shielded_plan
+from tests.unit.domain.node.shielded import shielded_plan
 
 ZERO = HashValue("0")
 

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import grpc
 from google.protobuf.any_pb2 import Any
 
-from e2e.lab import nodeimages
-from e2e.lab.node import Node
+from e2e.lab.nodes import nodeimages
+from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.bundle import build
 from nodeupgrade.adapters.containerd import ContainerdRuntime, metadata
@@ -32,7 +32,7 @@ from nodeupgrade.engine.node.node import SHIELD
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node import wire
 from tests.contract.node.cripods import CriPods
-from tests.unit.domain.shielded import shielded_plan
+from tests.unit.domain.node.shielded import shielded_plan
 
 IMAGE = nodeimages.BUSYBOX
 CONTAINERD = "containerd.service"

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from e2e.lab import nodeimages
-from e2e.lab.node import Node
+from e2e.lab.nodes import nodeimages
+from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import SOCKET, STORAGE
 from nodeupgrade.adapters.crio import CrioRuntime
 from nodeupgrade.adapters.crio.kind import UNIT

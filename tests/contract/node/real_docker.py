@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from e2e.lab import nodeimages
-from e2e.lab.node import Node
+from e2e.lab.nodes import nodeimages
+from e2e.lab.nodes.node import Node
 from nodeupgrade.adapters.docker import DockerRuntime
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from e2e.lab import components
+from e2e.lab.binaries import components
 from nodeupgrade.adapters.kubelet import HostKubelet, isolated
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed

@@ -4,8 +4,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from e2e.lab import nodefiles
-from e2e.lab.node import Node
+from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes.node import Node
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet

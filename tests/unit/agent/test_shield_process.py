@@ -21,8 +21,8 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.domain.node.inventory import Inventory
-from tests.unit.adapters.runtime_server import Runtime, connected, running, unary
-from tests.unit.domain.shielded import WEB, container, container_of, shielded_plan
+from tests.unit.adapters.cri.runtime_server import Runtime, connected, running, unary
+from tests.unit.domain.node.shielded import WEB, container, container_of, shielded_plan
 
 STOP_WEB = pb.StopContainerRequest(container_id=container_of(WEB)).SerializeToString()
 

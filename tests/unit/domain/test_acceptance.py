@@ -17,8 +17,8 @@ from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_s
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.domain.sound import facts, pod, request
-from tests.unit.domain.specs import MINIMAL
+from tests.unit.api.specs import MINIMAL
+from tests.unit.domain.node.checks.sound import facts, pod, request
 
 SPINNING = (parse_pod(pod(nodeSelector={"disk": "spinning"})),)
 

@@ -26,7 +26,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
-from tests.unit.domain.sound import request
+from tests.unit.domain.node.checks.sound import request
 
 STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"

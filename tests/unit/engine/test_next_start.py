@@ -12,7 +12,7 @@ from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.engine.node.facts.next_start import next_start
 from nodeupgrade.kubelet.settings import UNCONFIGURED
 from nodeupgrade.simulation.node import SimulatedNode
-from tests.unit.domain.sound import unit
+from tests.unit.domain.node.checks.sound import unit
 
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 OLD = b'KUBELET_KUBEADM_ARGS="--container-runtime=remote --v=2"\nTOKEN=old\nGONE=1\n'

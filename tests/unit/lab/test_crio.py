@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.lab import nodeimages
 from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodeimages
 from e2e.lab.runtimes import crio
 from e2e.lab.runtimes.crio import PROGRAMS, VERSION, Crio
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.lab import LabError, LabSpec, naming, network
+from e2e.lab import LabError, LabSpec, naming
+from e2e.lab.host import network
 from e2e.lab.naming import NodeAddresses
 
 

@@ -1,11 +1,11 @@
 import json
 from pathlib import Path
 
-from e2e.lab.cgroups import Hierarchy, parse_hierarchies
+from e2e.lab.binaries.versions import Version
+from e2e.lab.host.cgroups import Hierarchy, parse_hierarchies
 from e2e.lab.naming import NodeAddresses
-from e2e.lab.nodefiles import KUBELET_CONFIG, kubelet_flags, node_files
+from e2e.lab.nodes.nodefiles import KUBELET_CONFIG, kubelet_flags, node_files
 from e2e.lab.runtimes import runtime_named
-from e2e.lab.versions import Version
 
 ADDRESSES = NodeAddresses(3)
 CONTAINERD = runtime_named("containerd")

@@ -1,7 +1,7 @@
 import pytest
 from google.protobuf import struct_pb2, type_pb2
 
-from e2e.lab.protobuf_wire import Message, bool_field, string_field
+from e2e.lab.oracle.protobuf_wire import Message, bool_field, string_field
 
 
 def test_it_reads_what_protobuf_writes() -> None:

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import pytest
 
-from e2e.lab import reader
+from e2e.lab.cluster import reader
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.cluster.reader import Reader, path
 from e2e.lab.errors import LabError
-from e2e.lab.pki import Authority
-from e2e.lab.reader import Reader, path
 
 
 @pytest.mark.parametrize(

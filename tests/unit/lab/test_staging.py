@@ -1,8 +1,8 @@
 import pytest
 
 from e2e.lab import LabError
-from e2e.lab.staging import module_file
-from e2e.lab.versions import Version
+from e2e.lab.binaries.staging import module_file
+from e2e.lab.binaries.versions import Version
 
 UPSTREAM = """\
 module k8s.io/kubernetes

@@ -1,7 +1,7 @@
 """What is added up of a Service's traffic."""
 
-from e2e.lab.traffic import Absences, Tally, parse, render
-from e2e.lab.trafficprobe import Eyes
+from e2e.lab.workloads.traffic import Absences, Tally, parse, render
+from e2e.lab.workloads.trafficprobe import Eyes
 
 
 def slice_of(*ready: bool, name: str = "web") -> dict[str, object]:

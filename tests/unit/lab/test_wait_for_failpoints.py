@@ -9,7 +9,7 @@ import pytest
 from e2e.faults import run
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
-from e2e.lab.deploy import FAILPOINTS
+from e2e.lab.cluster.deploy import FAILPOINTS
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
 

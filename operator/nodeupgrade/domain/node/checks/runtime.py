@@ -1,4 +1,4 @@
-"""Checks of the container runtime: may it be restarted? Whether it would come back as it runs: ``runtime_drift``."""
+"""Checks of the container runtime: may it be restarted? Whether it would come back as it runs: ``drift.runtime``."""
 
 from collections.abc import Iterator
 

@@ -1,0 +1,1 @@
+"""The programs of a lab, of exact versions: found, fetched or built."""

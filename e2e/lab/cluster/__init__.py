@@ -1,0 +1,1 @@
+"""What the nodes of a lab share: the control plane, a registry, images, the operator."""

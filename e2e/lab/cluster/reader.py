@@ -1,0 +1,139 @@
+"""Read objects from a lab's API server as its administrator: what kubectl would print, without starting a kubectl.
+
+For questions that tests ask again and again, since a start of kubectl takes a tenth of a second of a processor.
+"""
+
+import ctypes
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from e2e.lab import naming
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.errors import LabError
+from e2e.lab.process import PATIENCE
+
+Object = dict[str, Any]
+
+API_PATHS = {
+    "configmaps": "api/v1",
+    "deployments": "apis/apps/v1",
+    "endpointslices": "apis/discovery.k8s.io/v1",
+    "events": "api/v1",
+    "leases": "apis/coordination.k8s.io/v1",
+    "namespaces": "api/v1",
+    "nodes": "api/v1",
+    "nodeupgrades": "apis/nodeupgrade.dev/v1alpha1",
+    "nodeupgradetasks": "apis/nodeupgrade.dev/v1alpha1",
+    "pods": "api/v1",
+    "serviceaccounts": "api/v1",
+}
+"""The API group and version of each resource that is read."""
+
+BUSY = frozenset({
+    http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+})  # fmt: skip
+"""Answers of an API server that cannot answer now, as right after a CRD was created or where etcd is slow."""
+AGAIN_SECONDS = 1.0
+"""What API servers say in Retry-After."""
+
+_CLONE_NEWNET = 0x40000000
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads from the API server in a network namespace.
+
+    Attributes:
+        namespace: file of the namespace.
+        authority: where the administrator's certificate is.
+    """
+
+    namespace: Path
+    authority: Authority
+
+    def get(self, resource: str, name: str, *, namespace: str = "", timeout: float = 60) -> Object:
+        """Return one object.
+
+        Raises:
+            LabError: there is none, the API server refuses, or does not answer within ``timeout`` seconds (times
+                PATIENCE).
+        """
+        return self._read(path(resource, namespace, name), timeout)
+
+    def list(
+        self, resource: str, *, namespace: str = "", labels: str = "", fields: str = "", timeout: float = 60
+    ) -> list[Object]:
+        """Return the objects of a namespace (by default, of all) that both selectors select (by default, all).
+
+        Unlike those of ``get``, they lack ``apiVersion`` and ``kind``.
+
+        Raises:
+            LabError: the API server refuses, or does not answer within ``timeout`` seconds (times PATIENCE).
+        """
+        query = urlencode({"labelSelector": labels, "fieldSelector": fields})
+        items: list[Object] = self._read(f"{path(resource, namespace)}?{query}", timeout)["items"]
+        return items
+
+    def ready(self, timeout: float = 10) -> bool:
+        """Report whether the API server says that it is ready."""
+        return self._answer("/readyz", timeout) == (http.HTTPStatus.OK, b"ok")
+
+    def _read(self, where: str, timeout: float) -> Object:
+        deadline = time.monotonic() + timeout * PATIENCE
+        while (answer := self._answer(where, timeout))[0] in BUSY and time.monotonic() < deadline:
+            time.sleep(AGAIN_SECONDS)
+        status, body = answer
+        if status != http.HTTPStatus.OK:
+            raise LabError(f"the API server answered {status} to {where}: {body.decode(errors='replace')[:2000]}")
+        found: Object = json.loads(body)
+        return found
+
+    def _answer(self, where: str, timeout: float) -> tuple[int, bytes]:
+        try:
+            with closing(self._connection(timeout * PATIENCE)) as connection:
+                connection.request("GET", where, headers={"Accept": "application/json"})
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise LabError(f"cannot read {where} from the API server: {str(error) or type(error).__name__}") from error
+
+    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
+        files = self.authority.directory
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trust.load_verify_locations(self.authority.certificate)
+        trust.load_cert_chain(files / "admin.crt", files / "admin.key")
+        host, port = naming.CONTROL_PLANE_ADDRESS, naming.API_PORT
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=trust)
+        connected = _connected(self.namespace, (host, port), timeout)
+        connection.sock = trust.wrap_socket(connected, server_hostname=host)
+        return connection
+
+
+def path(resource: str, namespace: str = "", name: str = "") -> str:
+    """Return the path of an object, or of all objects of a namespace (or of the cluster) if it has no name."""
+    within = ("namespaces", namespace) if namespace else ()
+    return "/" + "/".join(quote(part) for part in (API_PATHS[resource], *within, resource, name) if part)
+
+
+def _connected(namespace: Path, address: tuple[str, int], timeout: float) -> socket.socket:
+    """Connect from within a network namespace, in a thread that nobody else uses: a thread keeps where it has been."""
+    with ThreadPoolExecutor(max_workers=1) as inside:
+        return inside.submit(_connect, namespace, address, timeout).result()
+
+
+def _connect(namespace: Path, address: tuple[str, int], timeout: float) -> socket.socket:
+    with namespace.open("rb") as door:
+        if ctypes.CDLL(None, use_errno=True).setns(door.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(namespace))
+    return socket.create_connection(address, timeout=timeout)

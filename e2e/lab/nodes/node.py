@@ -1,0 +1,292 @@
+"""One node of a lab: a Linux system with its own systemd, container runtime and kubelet."""
+
+import json
+import shutil
+import subprocess
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from e2e.lab import naming
+from e2e.lab.binaries import components
+from e2e.lab.binaries.versions import Version
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.errors import LabError
+from e2e.lab.host import cgroups, network
+from e2e.lab.nodes import baseroot, nodefiles, nodeimages
+from e2e.lab.nodes.nodeboot import boot_command, check_cgroups
+from e2e.lab.oracle.snapshot import NodeSnapshot, compare
+from e2e.lab.process import PATIENCE, child_of, reap, run, spawn, start_time, wait_until
+from e2e.lab.progress import Progress, Quiet
+from e2e.lab.runtimes import LabRuntime, runtime_named
+
+
+def _ended(pid: int) -> bool:
+    reap(pid)
+    return start_time(pid) is None
+
+
+PLENTY_OF_INOTIFY = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """What is recorded about a node.
+
+    Attributes:
+        kubelet: version last installed by the lab; an operator may have changed it since.
+        pid: PID 1 of the node as the host sees it, 0 when it is off.
+        started: its start time in clock ticks, so that a reused PID is not mistaken for it.
+        launcher: the process on the host that waits for PID 1.
+        runtime: name of its container runtime.
+    """
+
+    number: int
+    kubelet: str
+    pid: int = 0
+    started: int = 0
+    launcher: int = 0
+    runtime: str = "containerd"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Handle on a node; its state is in files, so that any process may have one.
+
+    Attributes:
+        lab: name of the lab.
+        name: name of the node, also in Kubernetes.
+        directory: the node's directory in the lab's state.
+    """
+
+    lab: str
+    name: str
+    directory: Path
+
+    @property
+    def record(self) -> NodeRecord:
+        """The node's record."""
+        try:
+            return NodeRecord(**json.loads((self.directory / "node.json").read_text()))
+        except FileNotFoundError as absent:
+            raise LabError(
+                f"there is no node {self.name} in lab {self.lab}; see `python -m e2e.lab status`"
+            ) from absent
+
+    def _write(self, record: NodeRecord) -> None:
+        fresh = self.directory / "node.json.new"
+        fresh.write_text(json.dumps(asdict(record)))
+        fresh.rename(self.directory / "node.json")
+
+    @property
+    def addresses(self) -> naming.NodeAddresses:
+        """Its addresses."""
+        return naming.NodeAddresses(self.record.number)
+
+    @property
+    def alive(self) -> bool:
+        """Report whether its PID 1 is running."""
+        record = self.record
+        return bool(record.pid) and start_time(record.pid) == record.started
+
+    @property
+    def pid(self) -> int:
+        """PID 1 of the node as the host sees it.
+
+        Raises:
+            LabError: if the node is off.
+        """
+        if not self.alive:
+            raise LabError(f"node {self.name} of lab {self.lab} is off; boot it, or take the lab down and up again")
+        return self.record.pid
+
+    @property
+    def root(self) -> Path:
+        """The node's file system as the node sees it, mounts included; only while it is on."""
+        return Path(f"/proc/{self.pid}/root")
+
+    @property
+    def disk(self) -> Path:
+        """The node's file system on the host's disk, on or off."""
+        return self.directory / "root"
+
+    @property
+    def runtime(self) -> LabRuntime:
+        """Its container runtime."""
+        return runtime_named(self.record.runtime)
+
+    @property
+    def containerd_socket(self) -> Path:
+        """Containerd's socket, usable from the host."""
+        return Path(f"{self.root}{nodefiles.CONTAINERD_SOCKET}")
+
+    def command(self, *argv: str) -> list[str]:
+        """Return the command line that runs ``argv`` in the node, for callers that start it themselves."""
+        clean = [
+            "env",
+            "-i",
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/root",
+            "TERM=dumb",
+        ]
+        return ["nsenter", "-t", str(self.pid), "--all", "--wd=/", "--", *clean, *argv]
+
+    def exec(
+        self,
+        *argv: str,
+        input: str | None = None,  # noqa: A002 - named as in subprocess.run
+        check: bool = True,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the node, as root, and wait for its end.
+
+        Raises:
+            CommandError: if it fails and ``check`` is set.
+            LabError: if it takes longer than ``timeout`` seconds.
+        """
+        return run(*self.command(*argv), stdin=input, check=check, timeout=timeout)
+
+    def put(self, source: Path, destination: str, mode: int = 0o755) -> None:
+        """Copy a file of the host to ``destination`` in the node, atomically."""
+        target = self.disk / destination.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.lab")
+        shutil.copyfile(source, fresh)
+        fresh.chmod(mode)
+        fresh.rename(target)
+
+    def write(self, destination: str, text: str, mode: int = 0o644) -> None:
+        """Write a text file in the node."""
+        target = self.disk / destination.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        target.chmod(mode)
+
+    def create(self, number: int, kubelet: str, runtime: str, authority: Authority, progress: Progress) -> None:
+        """Create the node's file system, identity and network; it is off afterwards."""
+        version = Version.parse(kubelet)
+        check_cgroups(version)
+        self.directory.mkdir(parents=True)
+        self._write(NodeRecord(number=number, kubelet=str(version), runtime=runtime))
+        baseroot.copy(self.disk, self.runtime, progress)
+        for path, text in nodefiles.node_files(self.name, self.addresses, version, self.runtime).items():
+            self.write(path, text)
+        identity = f"kubelet-{self.name}"
+        authority.issue(identity, f"/O=system:nodes/CN=system:node:{self.name}")
+        self.put(authority.kubeconfig(identity), nodefiles.KUBELET_KUBECONFIG, 0o600)
+        self.put(authority.certificate, nodefiles.AUTHORITY, 0o644)
+        (self.disk / nodefiles.STATIC_PODS.lstrip("/")).mkdir(parents=True)
+        self.put(components.resolve("kubelet", str(version), progress), nodefiles.KUBELET_BINARY)
+        wanted = self.disk / "etc/systemd/system/multi-user.target.wants"
+        for unit in ("lab-network.service", "kubelet.service"):  # the runtime's is enabled already
+            (wanted / unit).symlink_to(f"/etc/systemd/system/{unit}")
+        network.create_node(self.lab, self.name, self.addresses)
+
+    def boot(self, *, timeout: float = 90) -> None:
+        """Start the node from its disk and wait until its runtime answers.
+
+        Raises:
+            LabError: if it is on already, or does not come up in ``timeout`` seconds.
+        """
+        if self.alive:
+            raise LabError(f"node {self.name} is on already; cut its power first")
+        record = self.record
+        log = self.directory / "boot.log"
+        launcher = spawn(boot_command(self.lab, self.name, self.disk), log)
+        self._write(replace(record, launcher=launcher, pid=0))
+        pid = wait_until("the start of the node's PID 1", lambda: child_of(launcher), timeout=20)
+        self._write(replace(record, launcher=launcher, pid=pid, started=start_time(pid) or 0))
+        try:
+            wait_until(f"{self.runtime.name} on node {self.name}", self._runtime_answers, timeout=timeout)
+        except LabError as error:
+            raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}{_hint()}") from error
+
+    @property
+    def cgroup(self) -> str:
+        """The node's cgroup, relative to the root of every hierarchy."""
+        return naming.node_cgroup(self.lab, self.name)
+
+    def _runtime_answers(self) -> bool:
+        if not self.alive:
+            raise LabError("its PID 1 ended")
+        # Before systemd takes over, the root is still the host's, which may run a runtime of its own.
+        booted = Path(f"/proc/{self.pid}/comm").read_text().strip() == "systemd"
+        return booted and self.runtime.ready(self.root)
+
+    def power_cut(self) -> None:
+        """Kill PID 1 and with it every process of the node, at once; the disk remains."""
+        record = self.record
+        if self.alive:
+            cgroups.freeze(self.cgroup)  # or some would see others die before them
+        cgroups.destroy(self.cgroup)
+        if record.launcher:
+            wait_until("the end of the node's launcher", lambda: _ended(record.launcher), timeout=10, interval=0.02)
+        self._write(replace(record, pid=0, started=0, launcher=0))
+
+    def load_images(self) -> None:
+        """Import the pause and busybox images."""
+        for name in ("pause.tar", "busybox.tar"):
+            self.exec(*self.runtime.import_command(str(nodeimages.DIRECTORY / name)))
+
+    def import_image(self, archive: Path, *, timeout: float = 300) -> None:
+        """Import the image(s) of an OCI or Docker archive on the host."""
+        inside = f"/var/tmp/{archive.name}"
+        self.put(archive, inside, 0o600)
+        try:
+            self.exec(*self.runtime.import_command(inside), timeout=timeout)
+        finally:
+            (self.disk / inside.lstrip("/")).unlink(missing_ok=True)
+
+    def install_kubelet(self, version: str, progress: Progress | None = None) -> None:
+        """Replace the kubelet's binary, and its flags by those that this version accepts; does not restart it."""
+        parsed = Version.parse(version)
+        self.put(components.resolve("kubelet", str(parsed), progress or Quiet()), nodefiles.KUBELET_BINARY)
+        self.write(nodefiles.KUBELET_FLAGS, nodefiles.kubelet_flags(self.name, self.addresses, parsed, self.runtime))
+        self._write(replace(self.record, kubelet=str(parsed)))
+
+    def swap_naively(self, version: str, progress: Progress | None = None) -> None:
+        """Swap the kubelet the usual way: stop, replace the binary, start; wait until it is healthy."""
+        components.resolve("kubelet", version, progress)
+        self.exec("systemctl", "stop", "kubelet")
+        self.install_kubelet(version, progress)
+        self.exec("systemctl", "start", "kubelet")
+        self.wait_kubelet_healthy()
+
+    def kubelet_healthy(self) -> bool:
+        """Report whether the kubelet's health endpoint says ok."""
+        asked = self.exec("curl", "--silent", "--max-time", "2", nodefiles.KUBELET_HEALTHZ, check=False)
+        return asked.stdout.strip() == "ok"
+
+    def wait_kubelet_healthy(self, timeout: float = 90) -> None:
+        """Wait until the kubelet is healthy."""
+        wait_until(f"a healthy kubelet on node {self.name}", self.kubelet_healthy, timeout=timeout, interval=0.2)
+
+    def settled(self, *, quiet: float = 10, limit: float = 180) -> NodeSnapshot:
+        """Wait until nothing has changed for ``quiet`` seconds and return that snapshot.
+
+        After ``limit`` seconds (times PATIENCE) it is returned in any case.
+        """
+        limit *= PATIENCE
+        began = unchanged_since = time.monotonic()
+        latest = self.snapshot()
+        while (now := time.monotonic()) - unchanged_since < quiet and now - began < limit:
+            time.sleep(0.5)
+            fresh = self.snapshot()
+            if compare(latest, fresh, hashes=True):
+                unchanged_since, latest = time.monotonic(), fresh
+        return latest
+
+    def snapshot(self) -> NodeSnapshot:
+        """Record every container and sandbox, and their processes."""
+        return self.runtime.snapshot(self.name, self.root)
+
+
+def _hint() -> str:
+    """Return what most often keeps a node from booting on a crowded machine."""
+    limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+    if limit >= PLENTY_OF_INOTIFY:
+        return ""
+    return (
+        f" (a node takes about 20 inotify instances, and this machine allows {limit} in all: "
+        f"sysctl fs.inotify.max_user_instances={PLENTY_OF_INOTIFY})"
+    )

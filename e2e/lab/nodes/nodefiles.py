@@ -1,0 +1,163 @@
+"""The configuration files of a node, as text. Writes nothing."""
+
+import json
+
+from e2e.lab import naming
+from e2e.lab.binaries.versions import Version
+from e2e.lab.process import LITTLE_COLLECTING
+from e2e.lab.runtimes import LabRuntime
+from e2e.lab.runtimes.containerd import SOCKET
+
+KUBELET_BINARY = "/usr/bin/kubelet"
+KUBELET_FLAGS = "/etc/default/kubelet"
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
+KUBELET_HEALTHZ = "http://127.0.0.1:10248/healthz"
+STATIC_PODS = "/etc/kubernetes/manifests"
+AUTHORITY = "/etc/kubernetes/pki/ca.crt"
+CONTAINERD_SOCKET = SOCKET
+
+_KUBELET_UNIT = f"""\
+[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Wants=%(runtime)s network-online.target
+After=%(runtime)s network-online.target
+
+[Service]
+EnvironmentFile=-{KUBELET_FLAGS}
+ExecStart={KUBELET_BINARY} $KUBELET_FLAGS
+Restart=always
+RestartSec=2
+StartLimitIntervalSec=0
+KillMode=process
+LimitNOFILE=1048576
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_NETWORK_UNIT = """\
+[Unit]
+Description=Way to the Service address of the API server, in place of kube-proxy
+DefaultDependencies=no
+Before=network.target
+
+[Service]
+Type=oneshot
+ExecStart=/usr/sbin/iptables-restore /etc/lab/iptables
+ExecStart=/bin/busybox sysctl -w net.ipv4.ip_forward=1
+RemainAfterExit=yes
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_JOURNAL = """\
+[Journal]
+Storage=persistent
+ReadKMsg=no
+RateLimitIntervalSec=0
+SystemMaxUse=200M
+"""
+
+_MANAGER = f"""\
+[Manager]
+DefaultEnvironment={LITTLE_COLLECTING}
+"""
+
+
+def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version, runtime: LabRuntime) -> dict[str, str]:
+    """Return path → text of all files that turn a copy of the base root into this node."""
+    return {
+        "/etc/hostname": f"{node}\n",
+        "/etc/hosts": f"127.0.0.1 localhost\n{addresses.address} {node}\n",
+        "/etc/resolv.conf": "",
+        "/etc/cni/net.d/10-lab.conflist": json.dumps(cni_config(addresses), indent=2),
+        "/etc/lab/iptables": iptables_rules(addresses),
+        "/etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
+        "/etc/systemd/system.conf.d/lab.conf": _MANAGER,
+        "/etc/systemd/system/kubelet.service": _KUBELET_UNIT % {"runtime": runtime.unit},
+        "/etc/systemd/system/lab-network.service": _NETWORK_UNIT,
+        KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet, runtime),
+        KUBELET_CONFIG: json.dumps(kubelet_config(kubelet) | dict(runtime.kubelet_settings), indent=2),
+        **runtime.files(),
+    }
+
+
+def kubelet_flags(node: str, addresses: naming.NodeAddresses, version: Version, runtime: LabRuntime) -> str:
+    """Render the environment file with the flags that this kubelet accepts."""
+    flags = [
+        f"--config={KUBELET_CONFIG}",
+        f"--kubeconfig={KUBELET_KUBECONFIG}",
+        f"--hostname-override={node}",
+        f"--node-ip={addresses.address}",
+        *runtime.kubelet_flags(version),
+    ]
+    return f'KUBELET_FLAGS="{" ".join(flags)}"\n'
+
+
+def kubelet_config(version: Version) -> dict[str, object]:
+    """Return the KubeletConfiguration for a node created with ``version``; JSON is YAML."""
+    config: dict[str, object] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "staticPodPath": STATIC_PODS,
+        "cgroupDriver": "cgroupfs",
+        "failSwapOn": False,
+        "registerNode": True,
+        "rotateCertificates": False,
+        "healthzBindAddress": "127.0.0.1",
+        "healthzPort": 10248,
+        "authentication": {
+            # The token and access review versions that kubelets up to 1.18 ask for are gone from newer API servers.
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": False},
+            "x509": {"clientCAFile": AUTHORITY},
+        },
+        "authorization": {"mode": "AlwaysAllow"},
+        "clusterDomain": "cluster.local",
+        "resolvConf": "/etc/resolv.conf",
+        "maxPods": 250,
+        "kubeAPIQPS": 50,
+        "kubeAPIBurst": 100,
+        "serializeImagePulls": False,
+        # A node sees the disk of its host: a busy one must not evict pods in the middle of a test.
+        "evictionHard": {
+            "memory.available": "10Mi",
+            "nodefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+            "imagefs.available": "1%",
+        },
+        "imageGCHighThresholdPercent": 99,
+        "imageGCLowThresholdPercent": 98,
+    }
+    if version.release < (1, 20):  # their Lease API is gone from newer API servers: status updates are the heartbeat
+        config |= {"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency": "10s"}
+    if version.release >= (1, 30):  # known from 1.31 on, and without it 1.35 refuses version 1 cgroups
+        config["failCgroupV1"] = False
+    return config
+
+
+def cni_config(addresses: naming.NodeAddresses) -> dict[str, object]:
+    """Return the CNI chain; 0.3.1 is the newest that every kubelet from 1.15 on and every containerd reads."""
+    ipam = {
+        "type": "host-local",
+        "ranges": [[{"subnet": addresses.pod_range}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": "/run/cni-ipam",  # forgotten at a reboot, like the pods' networks
+    }
+    plugins = [{"type": "ptp", "mtu": 1500, "ipam": ipam}, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    return {"cniVersion": "0.3.1", "name": "lab", "plugins": plugins}
+
+
+def iptables_rules(addresses: naming.NodeAddresses) -> str:
+    """Return rules that send the API server's Service address to the control plane."""
+    to_api = f"-d {naming.SERVICE_ADDRESS}/32 -p tcp --dport 443 -j DNAT --to-destination"
+    target = f"{naming.CONTROL_PLANE_ADDRESS}:{naming.API_PORT}"
+    return f"""\
+*nat
+-A PREROUTING {to_api} {target}
+-A OUTPUT {to_api} {target}
+-A POSTROUTING -s {addresses.pod_range} -d {naming.CONTROL_PLANE_ADDRESS}/32 -j MASQUERADE
+COMMIT
+"""

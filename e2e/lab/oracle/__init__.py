@@ -1,0 +1,1 @@
+"""What runs on a node, found without any code of the operator: the oracle for "nothing restarted"."""

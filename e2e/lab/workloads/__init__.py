@@ -1,0 +1,1 @@
+"""Pods for tests, and what the clients of their Services notice."""

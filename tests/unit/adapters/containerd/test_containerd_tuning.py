@@ -1,0 +1,127 @@
+"""What is made of the way a unit starts containerd, and of its configuration: which nodes give shims more time."""
+
+import tomllib
+
+import pytest
+
+from nodeupgrade.adapters.containerd.restart.command_line import ContainerdStart, read_start
+from nodeupgrade.adapters.containerd.restart.tuning import (
+    SETTING,
+    candidates,
+    find,
+    limit_in,
+    only_raises,
+    raised,
+)
+from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
+
+DUMP = {"version": 2, "imports": [], "root": "/var/lib/containerd", "timeouts": {SETTING: "5s", "other": "2s"}}
+RAISED = {**DUMP, "imports": ["/etc/containerd/config.toml"], "timeouts": {SETTING: "20s", "other": "2s"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "others"),
+    [
+        ((), "/etc/containerd/config.toml", ()),
+        (("--config", "/etc/c.toml"), "/etc/c.toml", ()),
+        (("-c=/etc/c.toml", "-l", "debug"), "/etc/c.toml", ("--log-level", "debug")),
+        (("--root=/data", "-config", "/etc/c.toml"), "/etc/c.toml", ("--root", "/data")),
+    ],
+)
+def test_a_known_start_is_understood(words: tuple[str, ...], config: str, others: tuple[str, ...]) -> None:
+    start = read_start((PROGRAM, *words))
+
+    assert start is not None
+    assert (start.config, start.others) == (config, others)
+    assert start.words("/run/x") == (PROGRAM, "--config", "/run/x", *others)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("/usr/bin/dockerd",),
+        ("/usr/bin/env", "containerd"),
+        (PROGRAM, "--config"),
+        (PROGRAM, "--service-name", "x"),
+        (PROGRAM, "config", "dump"),
+    ],
+)
+def test_whatever_is_unknown_is_left_alone(words: tuple[str, ...]) -> None:
+    assert read_start(words) is None
+
+
+def test_the_own_configuration_is_imported_and_nothing_else_said() -> None:
+    (config,) = candidates(
+        ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=True, others=()), b"version = 3\n"
+    )
+
+    assert tomllib.loads(config.decode()) == {"version": 3, "imports": ["/etc/c.toml"], "timeouts": {SETTING: "20s"}}
+
+
+def test_without_a_configuration_there_is_nothing_to_import() -> None:
+    start = ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=False, others=())
+    found = [tomllib.loads(config.decode()) for config in candidates(start, None)]
+
+    assert [each.get("version") for each in found] == [None, 2, 3]
+    assert all("imports" not in each for each in found)
+
+
+def test_nothing_but_the_limit_may_differ() -> None:
+    assert limit_in(DUMP) == "5s"
+    assert only_raises(DUMP, RAISED)
+    assert not only_raises(DUMP, DUMP)
+    assert not only_raises(DUMP, {**RAISED, "root": "/elsewhere"})
+    assert not only_raises(DUMP, {**RAISED, "timeouts": {SETTING: "20s", "other": "3s"}})
+    assert not only_raises(DUMP, {**RAISED, "plugins": {}})
+
+
+def test_the_drop_in_replaces_the_command() -> None:
+    tuning = raised(
+        ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x"
+    )
+
+    config, drop_in = tuning.files
+    assert (config.path, config.content) == ("/run/nodeupgrade-containerd.toml", b"x")
+    assert drop_in.path == tuning.drop_in == "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
+    lines = drop_in.content.decode().splitlines()
+    assert lines[1:3] == ["[Service]", "ExecStart="]
+    assert lines[3] == f'ExecStart={PROGRAM} --config /run/nodeupgrade-containerd.toml --log-level "50%%"'
+
+
+@pytest.mark.parametrize(
+    ("disk", "command"),
+    [
+        ({}, (PROGRAM,)),
+        ({CONFIG: b"version = 2\n"}, (PROGRAM, "--log-level", "info")),
+        ({"/opt/c.toml": b"version = 2\n"}, (PROGRAM, "-c", "/opt/c.toml")),
+    ],
+)
+def test_a_start_that_is_understood_is_given_more_time(disk: dict[str, bytes], command: tuple[str, ...]) -> None:
+    program, before = FakeProgram(disk), dict(disk)
+
+    found = find(program.files, program, unit(*command))
+
+    assert found.files, found.why
+    assert disk == before, "looking touches nothing"
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "mute", "why"),
+    [
+        ((), b"", False, "no command"),
+        (("/usr/bin/env", "containerd"), b"", False, "a way that is not known"),
+        ((PROGRAM,), b"version = 2\n", True, "does not show its configuration"),
+        ((PROGRAM,), b"version = = 2\n", False, "Invalid value"),
+        ((PROGRAM,), b"version = 3\n", False, "cannot be imported without changing anything else"),
+    ],
+)
+def test_whatever_speaks_against_it_is_said(command: tuple[str, ...], own: bytes, mute: bool, why: str) -> None:
+    """The last one is of a version that the program does not show for its own configuration."""
+    program = FakeProgram({CONFIG: own})
+    program.mute = mute
+
+    found = find(program.files, program, unit(*command))
+
+    assert not found.files
+    assert why in found.why

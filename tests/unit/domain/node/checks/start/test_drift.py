@@ -1,0 +1,245 @@
+"""Would the kubelet start as it runs? Each kind of change with its evidence, and with what shows that it is none."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
+from nodeupgrade.domain.node.checks.drift.running import compare
+from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.kubelet.settings import configured
+from tests.unit.domain.node.checks.sound import unit
+
+STARTED = 1_000_000.0
+CONFIG = b"maxPods: 50\nsyncFrequency: 0s\nevictionPressureTransitionPeriod: 300s\nclusterDNS: [10.96.0.10]\n"
+SHOWN: Json = {
+    "kind": "KubeletConfiguration",
+    "maxPods": 50,
+    "syncFrequency": "1m0s",
+    "evictionPressureTransitionPeriod": "5m0s",
+    "clusterDNS": ["10.96.0.10"],
+    "failSwapOn": True,
+    "enforceNodeAllocatable": ["pods"],
+    "nodeLeaseDurationSeconds": 40,
+    "protectKernelDefaults": False,
+    "logging": {"flushFrequency": "5s", "format": "text"},
+}
+WORDS = ("/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--v=2")
+ENVIRONMENT = {"PATH": "/bin", "INVOCATION_ID": "1", "CONFIG": "--config=/var/lib/kubelet/config.yaml", "ARGS": "--v=2"}
+FILE = "/etc/default/kubelet"
+
+
+def started_unit(**fields: Any) -> UnitStatus:
+    known: dict[str, Any] = {
+        "program": "/usr/bin/kubelet",
+        "start_line": "/usr/bin/kubelet $CONFIG $ARGS $NEVER_SET",
+        "environment": ("CONFIG=--config=/var/lib/kubelet/config.yaml",),
+        "environment_files": ((FILE, False),),
+    }
+    return unit("kubelet.service", **{**known, **fields})
+
+
+def changed(path: str, was: Was, seconds: float = 60.0) -> ReadAtStart:
+    return ReadAtStart(path=path, was=was, changed=STARTED + seconds)
+
+
+def start(*read: ReadAtStart, config: bytes = CONFIG, **fields: Any) -> Start:
+    known: dict[str, Any] = {
+        "started": STARTED,
+        "words": WORDS,
+        "environment": ENVIRONMENT,
+        "unit": started_unit(),
+        "by_default": {"PATH": "/bin"},
+        "environment_files": {FILE: b'# a comment\nARGS="--v=2"\n'},
+        "settings": configured(WORDS[1:], config),
+    }
+    return Start(read=read, **{**known, **fields})
+
+
+CONFIGURATION = changed("/var/lib/kubelet/config.yaml", Was.CONFIGURATION)
+KUBECONFIG = changed("/etc/kubernetes/kubelet.conf", Was.IDENTITY)
+
+# What is found, and the same shown to be none.
+CASES: dict[str, tuple[Start, str, Start]] = {
+    "a configuration file, and the kubelet cannot be asked": (
+        start(CONFIGURATION, why_not_asked="HTTP 403"),
+        "was changed at 1970-01-12T13:47:40Z, after the kubelet was started at 1970-01-12T13:46:40Z (what it runs with",
+        start(CONFIGURATION, running=SHOWN),
+    ),
+    "a key, whatever the times say": (
+        start(config=CONFIG.replace(b"50", b"3"), running=SHOWN),
+        "/var/lib/kubelet/config.yaml is not what runs: maxPods is 3 on disk and 50 in the running kubelet",
+        start(running=SHOWN),
+    ),
+    "a key that is set to false": (
+        start(config=CONFIG + b"failSwapOn: false", running=SHOWN),
+        "failSwapOn is false on disk and true in the running kubelet",
+        start(config=CONFIG + b"protectKernelDefaults: false", running=SHOWN),
+    ),
+    "a list": (
+        start(config=CONFIG.replace(b"0.10", b"0.11"), running=SHOWN), "clusterDNS is", start(running=SHOWN),
+    ),
+    "a key that was taken away": (
+        start(CONFIGURATION, config=b"clusterDNS: [10.96.0.10]", running=SHOWN),
+        "it cannot be shown that these are as they run: maxPods",
+        start(CONFIGURATION, config=b"clusterDNS: [10.96.0.10]", running={**SHOWN, "maxPods": 110}),
+    ),
+    "a key that the kubelet does not show": (
+        start(CONFIGURATION, config=CONFIG + b"systemReserved: {cpu: 1}", running=SHOWN),
+        "these are as they run: systemReserved.cpu",
+        start(config=CONFIG + b"systemReserved: {cpu: 1}", running=SHOWN),
+    ),
+    "a pointer to nothing": (
+        start(CONFIGURATION, config=CONFIG + b"registryPullQPS: 0", running={**SHOWN, "registryPullQPS": 5}),
+        "registryPullQPS",
+        start(CONFIGURATION, config=CONFIG + b"registryBurst: 0", running={**SHOWN, "registryBurst": 10}),
+    ),
+    "a key that a flag overrides": (
+        start(config=CONFIG, running={**SHOWN, "clusterDNS": []}),
+        "clusterDNS",
+        start(running={**SHOWN, "maxPods": 7}, words=(*WORDS, "--max-pods=7"),
+              settings=configured((*WORDS[1:], "--max-pods=7"), CONFIG),
+              unit=started_unit(start_line="/usr/bin/kubelet $CONFIG $ARGS --max-pods=7")),
+    ),
+    "a drop-in directory": (
+        start(changed("/etc/kubelet.d", Was.CONFIGURATION)), "/etc/kubelet.d was changed",
+        start(changed("/etc/kubelet.d", Was.CONFIGURATION, -60.0)),
+    ),
+    "a flag in an environment file": (
+        start(environment_files={FILE: b"ARGS='--v=4 --max-pods=3'"}),
+        "the kubelet with another command line than it runs with: with --v=4, with --max-pods=3, without --v=2",
+        start(changed(FILE, Was.ENVIRONMENT), environment_files={FILE: b"ARGS=--v=2"}),
+    ),
+    "an environment file that was taken away": (
+        start(environment_files={FILE: None}), "without --v=2", start(),
+    ),
+    "an environment file that is needed": (
+        start(unit=started_unit(environment_files=((FILE, True),)), environment_files={FILE: None}),
+        f"{FILE}, which kubelet.service needs to start, is not there",
+        start(unit=started_unit(environment_files=((FILE, True),))),
+    ),
+    "a proxy, whose address is nobody's business": (
+        start(environment_files={FILE: b"ARGS=--v=2\nHTTPS_PROXY=http://me:secret@proxy\n"}),
+        "would start the kubelet with other variables: HTTPS_PROXY",
+        start(environment_files={FILE: b"ARGS=--v=2\nHTTPS_PROXY=http://me:secret@proxy\n"},
+              environment={**ENVIRONMENT, "HTTPS_PROXY": "http://me:secret@proxy"}),
+    ),
+    "a variable that was taken away": (
+        start(environment={**ENVIRONMENT, "GOGC": "50"}), "other variables: GOGC",
+        start(environment={**ENVIRONMENT, "GOGC": "50"}, by_default={"PATH": "/bin", "GOGC": "50"}),
+    ),
+    "an environment file that is not understood": (
+        start(changed(FILE, Was.ENVIRONMENT), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+        "nobody can tell with which command line kubelet.service would start the kubelet",
+        start(changed(FILE, Was.ENVIRONMENT, -1.0), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+    ),
+    "assignments without borders": (
+        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT),
+              unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
+        "nobody can tell with which command line",
+        start(unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
+    ),
+    "a unit file": (
+        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT)), "kubelet.service was changed at",
+        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT, 0.0)),
+    ),
+    "a directory of drop-ins": (
+        start(changed("/etc/systemd/system/kubelet.service.d", Was.DROP_INS), unit=started_unit(start_line="")),
+        "nobody can tell with which command line",
+        start(changed("/etc/systemd/system/kubelet.service.d", Was.DROP_INS)),
+    ),
+    "a script that starts the kubelet": (
+        start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS")),
+        "nobody can tell with which command line",
+        start(unit=started_unit(start_line="/opt/start $ARGS")),
+    ),
+    "a kubeconfig": (start(KUBECONFIG), "kubelet.conf was changed at", start(KUBECONFIG, known_to_server=True)),
+    "a kubeconfig of another node": (
+        start(KUBECONFIG, known_to_server=False), "does not take it for this node's",
+        start(KUBECONFIG, known_to_server=True),
+    ),
+    "credential providers": (
+        start(changed("/etc/providers.yaml", Was.OTHER)), "/etc/providers.yaml was changed", start(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("drifted", "told", "control"), CASES.values(), ids=CASES.keys())
+def test_a_change_is_found_and_what_is_none_is_not(drifted: Start, told: str, control: Start) -> None:
+    [discrepancy] = find(drifted, DriftPolicy.REFUSE).discrepancies
+
+    assert told in discrepancy.detail
+    assert "secret" not in discrepancy.detail
+    assert find(control, DriftPolicy.REFUSE).discrepancies == ()
+
+
+def test_what_is_refused_says_what_to_do() -> None:
+    [finding] = ask(CHECKS, find(start(CONFIGURATION), DriftPolicy.REFUSE))
+
+    assert finding.reason is Reason.CONFIGURATION_DRIFT
+    assert "restart the kubelet at a time of your choice first" in finding.detail
+    assert "kubelet.configurationDrift: Accept" in finding.detail
+    assert ask(WARNINGS, find(start(CONFIGURATION), DriftPolicy.REFUSE)) == ()
+
+
+def test_what_is_accepted_is_told_all_the_same() -> None:
+    accepted = find(start(CONFIGURATION), DriftPolicy.ACCEPT)
+
+    assert list(ask(CHECKS, accepted)) == []
+    [caution] = ask(WARNINGS, accepted)
+    assert caution.reason is Reason.CONFIGURATION_DRIFT
+    assert "so would the old one on the way back" in caution.detail
+    assert "/var/lib/kubelet/config.yaml was changed" in caution.detail
+
+
+def test_nobody_can_accept_what_nobody_knows() -> None:
+    unknown = start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS"))
+
+    [finding] = ask(CHECKS, find(unknown, DriftPolicy.ACCEPT))
+
+    assert "Accept" not in finding.detail
+    assert ask(WARNINGS, find(unknown, DriftPolicy.ACCEPT)) == ()
+
+
+def test_the_command_line_to_come_is_known_where_it_is_another_one() -> None:
+    drifted = replace(start(), environment_files={FILE: b"ARGS='--v=4 --max-pods=3'"})
+
+    assert find(drifted, DriftPolicy.ACCEPT).words == (WORDS[1], "--v=4", "--max-pods=3")
+    assert find(start(), DriftPolicy.ACCEPT).words is None
+
+
+def test_a_line_as_systemd_expands_it() -> None:
+    line = "/usr/bin/kubelet ${CONFIG} --a=$ARGS --b=$$x --v=2"
+    words = ("/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--a=$ARGS", "--b=$x", "--v=2")
+
+    assert find(start(unit=started_unit(start_line=line), words=words), DriftPolicy.REFUSE) == Drift()
+
+
+@pytest.mark.parametrize(
+    ("disk", "shown"),
+    [
+        (b"a: 120s", "2m0s"),
+        (b"a: 1.5h", "1h30m0s"),
+        (b"a: 1Gi", "1024Mi"),
+        (b"a: 0.9", 0.9),
+        (b"a: '5'", 5),
+        (b"a: {b: []}", {"b": None}),
+        (b"a: pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.crt"),
+    ],
+)
+def test_what_is_written_otherwise_is_the_same(disk: bytes, shown: object) -> None:
+    assert compare(configured((), disk), {"a": shown}).same
+    assert not compare(configured((), disk), {"a": "other"}).same
+
+
+def test_gates_are_compared_one_by_one() -> None:
+    settings = configured(("--feature-gates=A=true",), b"featureGates: {A: false, B: true}")
+
+    assert compare(settings, {"featureGates": {"A": True, "B": True}}).same
+    [different] = compare(settings, {"featureGates": {"A": True, "B": False}}).different
+    assert (different.key, different.disk, different.running) == ("featureGates.B", "true", "false")

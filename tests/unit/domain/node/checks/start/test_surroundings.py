@@ -1,0 +1,163 @@
+"""What surrounds a kubelet: each thing that would end, be missed, or take the node for another one is named."""
+
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.surroundings import CHECKS, WARNINGS, Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.host import pod_cgroups
+from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.kubelethash import KubeletVersion, QosClass
+from tests.unit.domain.node.checks.sound import SPEC, STATUS, pod
+
+V = KubeletVersion.parse
+GIB = 1024**3
+RESERVED = configured((), b"kubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi}")
+
+
+def around(**given: Any) -> HostSurroundings:
+    known: dict[str, Any] = {
+        "node": {"metadata": {"name": "node-a"}, "status": STATUS},
+        "current": V("v1.26.15"),
+        "target": V("v1.27.16"),
+        "unit": "kubelet.service",
+        "hostname": "Node-A\n",
+        "cgroups": PodCgroups(base="/kubepods.slice", exists=True, limit=8 * GIB, used=GIB),
+    }
+    return HostSurroundings(**{**known, **given})
+
+
+def group(**given: Any) -> PodCgroups:
+    return PodCgroups(**{"base": "/kubepods.slice", "exists": True, "limit": 8 * GIB, "used": 7 * GIB, **given})
+
+
+REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
+    "a service that is part of the kubelet's": (
+        Reason.STOPS_WITH_KUBELET, "containerd.service would stop", {"bound": ("containerd.service",)},
+    ),
+    "a daemon that serves a mount": (
+        Reason.STOPS_WITH_KUBELET, "glusterfs (77)", {"daemons": (Daemon(pid=77, name="glusterfs"),)},
+    ),
+    "a host of another name": (Reason.CONFIGURATION_DRIFT, "would register as node-b", {"hostname": "node-b"}),
+    "another name on the command line": (
+        Reason.CONFIGURATION_DRIFT, "--hostname-override gives it",
+        {"settings": configured(("--hostname-override=other", "--cloud-provider=external"))},
+    ),
+    "no cgroup where pods are looked for": (
+        Reason.POD_CGROUP_MOVES, "no cgroup /kubepods.slice", {"cgroups": group(exists=False)},
+    ),
+    "a controller that is gone": (
+        Reason.POD_CGROUP_MOVES, "its cgroup lacks cpuset, hugetlb",
+        {"cgroups": group(incomplete={"default/web": ("cpuset", "hugetlb")})},
+    ),
+    "a limit that sinks below what is used": (
+        Reason.POD_CGROUP_MOVES, "would limit them to 6144Mi", {"settings": RESERVED, "cgroups": group()},
+    ),
+    "a limit where there was none": (
+        Reason.POD_CGROUP_MOVES, "under no limit", {"settings": RESERVED, "cgroups": group(limit=None)},
+    ),
+    "a reservation that cannot be read": (
+        Reason.POD_CGROUP_MOVES, "nobody can tell",
+        {"settings": configured((), b"kubeReserved: {memory: much}"), "cgroups": group()},
+    ),
+    "a package that is not held": (
+        Reason.KUBELET_FROM_PACKAGE, "which is not held", {"package": Package(manager="dpkg", name="kubelet")},
+    ),
+    "an upgrade of packages": (
+        Reason.NODE_IN_OTHER_HANDS, "apt-daily-upgrade.service runs", {"package_jobs": ("apt-daily-upgrade.service",)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "told", "given"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_forbids_a_run(reason: Reason, told: str, given: dict[str, Any]) -> None:
+    (finding,) = ask(CHECKS, around(**given))
+
+    assert (finding.reason, finding.forbids) == (reason, True)
+    assert told in finding.detail
+
+
+def test_a_pod_whose_cgroup_is_incomplete_is_named() -> None:
+    (finding,) = ask(CHECKS, around(cgroups=group(incomplete={"default/web": ("cpuset",)})))
+
+    assert finding.subject == "default/web"
+    assert "delete the pod first" in finding.message
+
+
+LET_PASS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "nothing is known": {"hostname": "", "cgroups": None, "node": {}},
+    "daemons that outlive the kubelet": {"daemons": (Daemon(pid=77, name="glusterfs"),), "ends_all": False},
+    "a cloud provider that names the node": {
+        "hostname": "ip-10-0-0-1", "settings": configured(("--cloud-provider=aws",)),
+    },
+    "the Node's name on the command line": {
+        "hostname": "ip-10-0-0-1", "settings": configured(("--hostname-override=node-a",)),
+    },
+    "a lower limit that covers the usage": {"settings": RESERVED, "cgroups": group(used=5 * GIB)},
+    "the same limit, and more in use than a page": {"settings": RESERVED, "cgroups": group(limit=6 * GIB)},
+    "no limit that is enforced": {
+        "settings": configured(("--enforce-node-allocatable=",), b"kubeReserved: {memory: 4Gi}"), "cgroups": group(),
+    },
+    "usage that is unknown": {"settings": RESERVED, "cgroups": group(used=None)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", LET_PASS.values(), ids=LET_PASS.keys())
+def test_what_does_no_harm_is_let_pass(given: dict[str, Any]) -> None:
+    assert ask((*CHECKS, *WARNINGS), around(**given)) == ()
+
+
+PROXY = {**SPEC, "image": "registry.k8s.io/kube-proxy:v1.26.15"}
+CNI = ("/etc/cni/net.d/10-bridge.conflist",)
+
+
+@pytest.mark.parametrize(
+    ("given", "cautions"),
+    [
+        ({"marking": CNI}, 1),
+        ({"marking": CNI, "target": V("v1.26.15"), "current": V("v1.25.16")}, 0),
+        ({"marking": CNI, "current": V("v1.27.1")}, 0),
+        ({"marking": CNI, "gates": {"IPTablesOwnershipCleanup": False}}, 0),
+        ({"marking": CNI, "pods": (parse_pod(pod(containers=[PROXY])),)}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_chain_that_is_missed_is_a_caution(given: dict[str, Any], cautions: int) -> None:
+    found = ask(WARNINGS, around(**given))
+
+    assert [(f.reason, f.forbids) for f in found] == [(Reason.IPTABLES_CHAINS_GONE, False)] * cautions
+    assert ask(CHECKS, around(**given)) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "driver", "qos", "path"),
+    [
+        ((), "systemd", QosClass.GUARANTEED, "kubepods.slice/kubepods-pod0a_b.slice"),
+        (
+            (), "systemd", QosClass.BURSTABLE,
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a_b.slice",
+        ),
+        (("--cgroup-root=/",), "cgroupfs", QosClass.BEST_EFFORT, "kubepods/besteffort/pod0a-b"),
+        (("--cgroup-root=/k8s/a-b",), "cgroupfs", QosClass.GUARANTEED, "k8s/a-b/kubepods/pod0a-b"),
+        (
+            ("--cgroup-root=/k8s",), "systemd", QosClass.GUARANTEED,
+            "k8s.slice/k8s-kubepods.slice/k8s-kubepods-pod0a_b.slice",
+        ),
+    ],
+)  # fmt: skip
+def test_a_pods_cgroup_is_where_a_kubelet_looks_for_it(
+    words: tuple[str, ...], driver: str, qos: QosClass, path: str
+) -> None:
+    assert pod_cgroups.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
+    assert PurePosixPath(path).is_relative_to(pod_cgroups.all_pods(configured(words), driver))
+
+
+def test_a_kubelet_may_manage_no_cgroups() -> None:
+    assert pod_cgroups.manages_cgroups(configured(()))
+    assert not pod_cgroups.manages_cgroups(configured((), b"cgroupsPerQOS: false"))

@@ -1,0 +1,138 @@
+"""All checks: each finds something in some case, under the reasons that it declares, and docs/preflight.md lists it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.preflight.shown import NOT_SHOWN, SHOWN
+from nodeupgrade.domain.catalogue import EVERY
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks import (
+    admission,
+    condition,
+    files,
+    probes,
+    registry,
+    releases,
+    services,
+    startup,
+    surroundings,
+    volumes,
+)
+from tests.unit.domain.node.checks import (
+    test_conditions,
+    test_files,
+    test_preflight,
+    test_readiness,
+    test_releases,
+    test_traffic,
+)
+from tests.unit.domain.node.checks.admission import test_admission, test_admission_records
+from tests.unit.domain.node.checks.sound import facts, readiness, traffic
+from tests.unit.domain.node.checks.start import test_clock, test_surroundings, test_volumes
+from tools import generate_checks
+
+Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
+
+ROOMS: dict[str, Cases] = {
+    "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
+    "files": (files.CHECKS, [given for _, given in test_files.REFUSED.values()]),
+    "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
+    "admission": (
+        (*admission.CHECKS, *admission.WARNINGS),
+        [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
+    ),
+    "condition": (
+        (*condition.CHECKS, *condition.WARNINGS),
+        [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
+    ),
+    "probes": (
+        (*probes.CHECKS, *probes.WARNINGS),
+        [
+            test_traffic.probed(traffic(**given))
+            for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())
+        ],
+    ),
+    "services": (
+        (*services.CHECKS, *services.WARNINGS),
+        [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
+    ),
+    "releases": (
+        (*releases.CHECKS, *releases.WARNINGS),
+        [facts(target=target, **test_releases.CONCERNED[name]) for name, target in test_releases.targets()],
+    ),
+    "volumes": (
+        (*volumes.CHECKS, *volumes.WARNINGS),
+        [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
+    ),
+    "surroundings": (
+        (*surroundings.CHECKS, *surroundings.WARNINGS),
+        [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
+        + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW],
+    ),
+}
+
+
+@pytest.mark.parametrize("cases", ROOMS.values(), ids=ROOMS.keys())
+def test_a_check_finds_nothing_under_a_reason_that_it_does_not_declare(cases: Cases) -> None:
+    checks, tried = cases
+
+    for one in checks:
+        assert {finding.reason for each in tried for finding in one(each)} <= set(one.reasons), one.name
+
+
+@pytest.mark.parametrize("room", ["probes", "services", "releases", "volumes", "surroundings"])
+def test_every_check_of_these_rooms_is_tried_by_some_case(room: str) -> None:
+    checks, tried = ROOMS[room]
+
+    assert [one.name for one in checks if not any(any(one(each)) for each in tried)] == []
+
+
+def test_every_check_says_what_holds_and_why_it_may_not() -> None:
+    for one in EVERY:
+        assert one.holds.endswith("."), one.name
+        assert one.reasons, one.name
+
+
+def test_of_the_facts_of_every_check_it_is_known_who_reads_them() -> None:
+    table = generate_checks.page().partition("## Facts")[2]
+    read = dict(re.findall(r"^\| `(\w+)` \| (`.+`) \|$", table, re.MULTILINE))
+
+    assert {one.facts for one in EVERY} == read.keys()
+
+
+def test_no_two_checks_have_one_name_in_a_room() -> None:
+    names = [(one.room, one.name) for one in EVERY]
+
+    assert len(names) == len(set(names))
+
+
+def test_checks_of_one_name_are_accepted_together_or_not_at_all() -> None:
+    acceptable: dict[str, set[bool]] = {}
+    for one in EVERY:
+        acceptable.setdefault(one.name, set()).add(one.acceptable)
+
+    assert {name: both for name, both in acceptable.items() if len(both) > 1} == {}
+
+
+def test_every_check_is_shown_on_a_real_node_or_it_is_said_why_not() -> None:
+    assert {*SHOWN, *NOT_SHOWN} == {one.name for one in EVERY}
+    assert SHOWN.keys() & NOT_SHOWN.keys() == set()
+
+
+@check()
+def nothing_is_odd(numbers: tuple[int, ...]) -> Iterator[Finding]:
+    """No number is odd,
+    whatever it is.
+
+    The rest is for who reads the code.
+    """
+    yield from ()
+
+
+def test_a_check_is_named_and_explained_by_its_function() -> None:
+    assert (nothing_is_odd.name, nothing_is_odd.room) == ("nothing_is_odd", __name__)
+    assert nothing_is_odd.holds == "No number is odd, whatever it is."

@@ -1,0 +1,344 @@
+"""Every check is silent on a sound node and says one thing about each defect."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.task.spec import GuardGrant
+from nodeupgrade.api.values import Digest, SandboxId
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.pods import pods_outlast_a_node_that_is_not_ready, taints_are_tolerated
+from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
+from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelethash import KubeletVersion, hash_container
+from tests.unit.domain.node.checks.sound import (
+    OLD,
+    SPEC,
+    command,
+    facts,
+    instance,
+    inventory,
+    kubelet,
+    pod,
+    readiness,
+    runtime_found,
+    sandbox,
+    socket,
+    task_spec,
+    traffic,
+    unit,
+)
+
+RUNNING = instance(hash_container(SPEC, OLD))
+V = KubeletVersion.parse
+CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
+STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
+RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+STARTING = {
+    **pod(containers=[{**SPEC, "startupProbe": {"tcpSocket": {"port": 80}}}]),
+    "status": {"containerStatuses": [{"name": "nginx", "state": {"running": {}}, "started": False}]},
+}
+VERSION_2_1_3: dict[str, Any] = {"version": "2.1.3", "binary_version": "2.1.3"}
+LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+MEMORY = {"limits": {"memory": "1Gi"}}
+GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
+
+
+def pods(**spec: Any) -> tuple[Any, ...]:
+    return (parse_pod(pod(**spec)),)
+
+
+def shown(state: str, container_id: str = "id-web-nginx", phase: str = "Running") -> tuple[Any, ...]:
+    container = {"name": "nginx", "containerID": f"containerd://{container_id}", "state": {state: {}}}
+    return (
+        parse_pod({**pod(), "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [container]}}),
+    )
+
+
+def without_status(**spec: Any) -> tuple[Any, ...]:
+    body = pod(**spec)
+    del body["status"]
+    return (parse_pod(body),)
+
+
+def held(*sandboxes: Any) -> dict[str, Any]:
+    return {"inventory": inventory(RUNNING, sandboxes=sandboxes)}
+
+
+SOUND: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "a downgrade that is meant": {
+        "target": V("v1.28.15"), "allow_downgrade": True, "kubelet": kubelet(staged_version="v1.28.15"),
+    },
+    "an image's digest stands for the kubelet's": {"promised": None},
+    "flags go from the unit's own command": {"kubelet": kubelet(arguments=STRIPPED)},
+    "no flag goes, whatever starts the kubelet": {"kubelet": kubelet(unit=unit("k.service", program="/bin/sh"))},
+    "no word about the runtime's program": {"runtime": replace(CONTAINERD, binary_version=None)},
+    "old CRI for an old kubelet": {
+        "runtime": replace(CONTAINERD, cri_versions=("v1alpha2",)),
+        "target": V("v1.25.16"), "allow_downgrade": True, "kubelet": kubelet(staged_version="v1.25.16"),
+    },
+    "the kubelet and targets are bound to the runtime": {
+        "runtime_unit": unit("containerd.service", bound_by=("kubelet.service", "multi-user.target")),
+    },
+    "the API shows what runs": {"pods": shown("running")},
+    "the API shows what ended": {"pods": shown("terminated", "long gone")},
+    "the API shows an evicted pod's last state": {"pods": shown("running", "long gone", phase="Failed")},
+    "a sandbox of the host's network": held(sandbox(ip="", host_network=True)),
+    "an older sandbox that is over": held(sandbox(created_at=2), sandbox(id=SandboxId("old"), ready=False)),
+    "a pod that does not run any more": {
+        "pods": (*pods(), parse_pod({"metadata": {"uid": "over"}, "spec": {"containers": [RESIZED]}})),
+    },
+    "a resize policy that restarts nothing": {"pods": pods(containers=[{**RESIZED, "resizePolicy": LENIENT}])},
+    "a resize policy without resources": {"pods": pods(containers=[{**RESIZED, "resources": {}}])},
+    "a resize policy for another resource": {"pods": pods(containers=[{**RESIZED, "resources": MEMORY}])},
+    "a resize policy, with the feature turned off": {
+        "pods": pods(containers=[RESIZED]),
+        "readiness": readiness(
+            layout=read_layout(("--cgroup-driver=systemd", "--feature-gates=InPlacePodVerticalScaling=false"))
+        ),
+    },
+    "a resize policy of an init container that has ended": {
+        "pods": pods(initContainers=[{**RESIZED, "name": "init"}]),
+    },
+    "a resize policy between kubelets that both act on it": {
+        "kubelet": kubelet(current=V("v1.33.1")), "pods": pods(containers=[RESIZED]),
+        "inventory": inventory(instance(hash_container(RESIZED, "v1.33.1"))),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sound", SOUND.values(), ids=SOUND.keys())
+def test_nothing_is_said_about_a_sound_node(sound: dict[str, Any]) -> None:
+    assert preflight(facts(**sound)) == ()
+
+
+TAINTED = {**facts().node, "spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}}
+TOLERANT = {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
+DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
+    # the kubelet
+    "no such unit": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER,
+        {"kubelet": kubelet(unit=unit("kubelet.service", load_state="not-found", active_state="inactive", main_pid=0))},
+    ),
+    "a unit that does not run": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER,
+        {"kubelet": kubelet(unit=unit("kubelet.service", active_state="activating", main_pid=0))},
+    ),
+    "a masked unit": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(unit=unit("kubelet.service", load_state="masked"))},
+    ),
+    "a program replaced on disk": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(program=None, current=None)},
+    ),
+    "a program without a version": (Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(current=None)}),
+    # versions
+    "an unknown target": (
+        Reason.UNSUPPORTED_VERSION, {"target": V("v1.99.0"), "kubelet": kubelet(staged_version="v1.99.0")},
+    ),
+    "a pre-release": (
+        Reason.UNSUPPORTED_VERSION, {"target": V("v1.33.0-rc.1"), "kubelet": kubelet(staged_version="v1.33.0-rc.1")},
+    ),
+    "an unknown kubelet on the node": (Reason.UNSUPPORTED_VERSION, {"kubelet": kubelet(current=V("v1.4.0"))}),
+    "nothing to do": (Reason.ALREADY_AT_TARGET, {"target": OLD, "kubelet": kubelet(staged_version=str(OLD))}),
+    "a downgrade": (
+        Reason.DOWNGRADE_NOT_ALLOWED, {"target": V("v1.30.13"), "kubelet": kubelet(staged_version="v1.30.13")},
+    ),
+    # the new program
+    "another digest": (Reason.DIGEST_MISMATCH, {"promised": Digest("2" * 64)}),
+    "no file": (Reason.DIGEST_MISMATCH, {"kubelet": kubelet(after=None)}),
+    "another version": (Reason.WRONG_VERSION_REPORTED, {"kubelet": kubelet(staged_version="v1.33.12")}),
+    "no version": (
+        Reason.WRONG_VERSION_REPORTED, {"kubelet": kubelet(staged_version="", staged_output="Exec format error")},
+    ),
+    "a script": (Reason.ARTIFACT_UNAVAILABLE, {"kubelet": kubelet(staged_is_elf=False)}),
+    "flags it does not know": (
+        Reason.KUBELET_FLAGS_REJECTED,
+        {"kubelet": kubelet(arguments_status=1, arguments_output="unknown flag: --foo\nusage")},
+    ),
+    "flags that something else gives it": (
+        Reason.KUBELET_FLAGS_REJECTED,
+        {"kubelet": kubelet(arguments=STRIPPED, unit=unit("kubelet.service", program="/usr/local/bin/wrapper"))},
+    ),
+    # the runtime
+    "another runtime": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, name="cri-o")}),
+    "a runtime that is no unit": (
+        Reason.UNSUPPORTED_RUNTIME,
+        {
+            "runtime_unit": unit("containerd.service", load_state="not-found", active_state="inactive", main_pid=0),
+            "runtime_found": runtime_found(unit=unit("containerd.service", active_state="inactive", main_pid=0)),
+        },
+    ),
+    "a restart that kills": (
+        Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", kill_mode="control-group")},
+    ),
+    "a restart that takes others along": (
+        Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", bound_by=("docker.service",))},
+    ),
+    "a restart that loses something": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, **VERSION_2_1_3)}),
+    "a restart that upgrades": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, binary_version="2.0.0")}),
+    "CRI of yesterday": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, cri_versions=("v1alpha2",))}),
+    "another hash stored than served": (
+        Reason.STORED_HASH_NOT_REPRODUCED, {"stored": {RUNNING.id: instance("bad").hashes}},
+    ),
+    "nothing stored": (Reason.STORED_HASH_NOT_REPRODUCED, {"stored": {}}),
+    # sandboxes
+    "a sandbox that is not ready": (Reason.POD_IN_TRANSITION, held(sandbox(ready=False))),
+    "two ready sandboxes": (Reason.POD_IN_TRANSITION, held(sandbox(), sandbox(id=SandboxId("second")))),
+    "a newer sandbox": (
+        Reason.POD_IN_TRANSITION, held(sandbox(), sandbox(id=SandboxId("newer"), created_at=2, ready=False)),
+    ),
+    "a sandbox without an address": (Reason.POD_IN_TRANSITION, held(sandbox(ip=""))),
+    # pods
+    "a container that the runtime does not hold": (Reason.POD_IN_TRANSITION, {"pods": shown("running", "elsewhere")}),
+    "a cgroup that moves": (
+        Reason.POD_CGROUP_MOVES,
+        {
+            "target": V("v1.17.17"),
+            "kubelet": kubelet(current=V("v1.15.0"), staged_version="v1.17.17"),
+            "pods": without_status(
+                containers=[{**SPEC, **GUARANTEED}], initContainers=[{"name": "setup", "image": "i"}]
+            ),
+        },
+    ),
+    "a quantity that is none": (
+        Reason.POD_CGROUP_MOVES,
+        {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
+    ),
+    "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
+    # what the room startup looks at
+    "a kubelet that would not start": (
+        Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(dry_run="unrecognized feature gate: Foo")},
+    ),
+    # what the rooms runtime and units look at
+    "a runtime that would not come back": (
+        Reason.RUNTIME_CONFIGURATION_DRIFT,
+        {"runtime_found": runtime_found(next=NextStart(program="/bin/containerd", complaint="failed to load TOML"))},
+    ),
+    "a socket that cannot be shielded though it must be": (
+        Reason.SHIELD_UNAVAILABLE, {"shield": ShieldPolicy.REQUIRE, "socket": socket(mounted=True)},
+    ),
+    "a runtime that was never tried": (
+        Reason.RUNTIME_UNPROVEN, {"runtime_found": runtime_found(unproven="never tried")},
+    ),
+    "a command before the kubelet": (
+        Reason.UNIT_COMMAND_UNKNOWN,
+        {
+            "kubelet": kubelet(
+                unit=unit("kubelet.service", program="/usr/bin/kubelet", commands=(command("/opt/prepare it"),))
+            )
+        },
+    ),
+    "a container with a shim of its own": (
+        Reason.POD_HAS_TWO_MONITORS,
+        {
+            "inventory": inventory(
+                replace(RUNNING, monitor=Process(pid=5, started=1)),
+                sandboxes=(sandbox(monitor=Process(pid=4, started=1)),),
+            )
+        },
+    ),
+    # clients
+    "a startup probe that has not succeeded": (Reason.POD_IN_TRANSITION, {"traffic": traffic([STARTING])}),
+    "a node that lost what a pod requires of it": (
+        Reason.NODE_AFFINITY_NOT_MET, {"pods": pods(nodeSelector={"disk": "spinning"})},
+    ),
+    "a taint that a pod does not tolerate": (Reason.TAINT_NOT_TOLERATED, {"node": TAINTED}),
+    # health
+    "nobody can ask for the kubelet's health": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER,
+        {"readiness": readiness(layout=read_layout(("--cgroup-driver=systemd", "--healthz-port=0")))},
+    ),
+    # space
+    "no space for programs": (Reason.INSUFFICIENT_SPACE, {"kubelet": kubelet(free_bytes=64 * 1024 * 1024 - 1)}),
+    "no space for the journal": (Reason.INSUFFICIENT_SPACE, {"state_free_bytes": 0}),
+}  # fmt: skip
+
+
+NOT_OF_ADMISSION = [check for check in CHECKS if ".checks.admission." not in check.room]
+ROOMS = {"kubelet", "runtime", "units", "pods"}
+"""Rooms whose checks are tried here one by one; other rooms have tests of their own."""
+
+
+@pytest.mark.parametrize(("reason", "defect"), DEFECTS.values(), ids=DEFECTS.keys())
+def test_a_defect_is_named_once(reason: Reason, defect: dict[str, Any]) -> None:
+    found = ask(NOT_OF_ADMISSION, facts(**defect))
+
+    assert [finding.reason for finding in found] == [reason], [str(finding) for finding in found]
+    assert found[0].detail
+
+
+def test_every_check_is_tried_by_some_defect() -> None:
+    own = [check for check in CHECKS if check.room.rpartition(".checks.")[2] in ROOMS]
+    silent = {check.name for check in own} - {
+        check.name for check in own for _, defect in DEFECTS.values() if any(check(facts(**defect)))
+    }
+
+    assert silent == set()
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"pods": pods(**TOLERANT)},
+        {"pods": tuple(replace(each, from_manifest=True) for each in pods())},
+        {"target": V("v1.23.17"), "kubelet": kubelet(current=V("v1.22.17"), staged_version="v1.23.17")},
+    ],
+    ids=["tolerated", "a static pod", "kubelets that do not look"],
+)
+def test_a_taint_that_harms_nobody_is_passed_over(fine: dict[str, Any]) -> None:
+    assert not list(taints_are_tolerated(facts(node=TAINTED, **fine)))
+
+
+BRIEF = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]
+OTHER = [{"key": "other", "operator": "Exists"}]
+BACK = KubeletVersion.parse("v1.29.15")
+
+
+@pytest.mark.parametrize("tolerations", [BRIEF, [], OTHER], ids=["5 s", "none", "other"])
+def test_pods_that_leave_a_node_at_once_are_told_of(tolerations: list[Any]) -> None:
+    (finding,) = pods_outlast_a_node_that_is_not_ready(facts(target=BACK, pods=pods(tolerations=tolerations)))
+
+    assert (finding.reason, finding.forbids) == (Reason.TAINT_NOT_TOLERATED, False)
+    assert "delete 1 pod without a toleration of node.kubernetes.io/not-ready for 30 s: default/web" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"target": BACK, "pods": pods(tolerations=[{**BRIEF[0], "tolerationSeconds": 300}])},
+        {"target": BACK, "pods": pods(tolerations=[{"operator": "Exists"}])},
+        {
+            "spec": replace(task_spec(), to_version=str(BACK), guard=GuardGrant(wanted=True)),
+            "pods": pods(tolerations=BRIEF),
+        },
+        {"target": KubeletVersion.parse("v1.31.1"), "pods": pods(tolerations=BRIEF)},
+    ],
+    ids=["300 s", "for ever", "guarded", "from 1.31 on"],
+)
+def test_pods_that_stay_are_not_told_of(fine: dict[str, Any]) -> None:
+    assert not list(pods_outlast_a_node_that_is_not_ready(facts(**fine)))
+
+
+def test_what_is_wrong_with_pods_names_them() -> None:
+    def subjects(name: str) -> list[str]:
+        return [finding.subject for finding in preflight(facts(**DEFECTS[name][1]))]
+
+    assert subjects("a sandbox without an address") == subjects("a cgroup that moves") == ["default/web"]
+    assert subjects("a restarting resize policy") == subjects("nothing stored") == ["default/web/nginx"]
+    assert subjects("no space for the journal") == [""]
+
+
+def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
+    (finding,) = preflight(facts(**DEFECTS["flags it does not know"][1]))
+
+    assert "unknown flag: --foo" in finding.detail
+    assert "spec.kubelet.removeFlags" in finding.detail

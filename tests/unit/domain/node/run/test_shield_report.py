@@ -1,0 +1,33 @@
+"""Whether the shield was up, as the task's status says."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import ShieldReport, ShieldState
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.plan import Caution, RunPlan, ShieldPlan
+from nodeupgrade.domain.node.run.journal import Mark
+from nodeupgrade.domain.node.run.run_status import run_status
+from tests.unit.domain.node.run.test_task_report import PLAN, Line, journal
+
+SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))
+NO_SHIELD = Caution(reason=Reason.SHIELD_UNAVAILABLE, detail="it is a mount point")
+IMPOSSIBLE = ShieldReport(state=ShieldState.UNAVAILABLE, detail=NO_SHIELD.detail)
+RAISED = ShieldReport(state=ShieldState.RAISED)
+
+
+@pytest.mark.parametrize(
+    ("plan", "lines", "told"),
+    [
+        (PLAN, [], ShieldReport(state=ShieldState.OFF)),
+        (replace(PLAN, cautions=(NO_SHIELD,)), [], IMPOSSIBLE),
+        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DOING)], ShieldReport()),
+        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DONE)], RAISED),
+        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DONE), (Step.RAISE_SHIELD, Mark.UNDONE)], RAISED),
+    ],
+    ids=["off", "impossible", "not yet", "raised", "raised and lowered"],
+)
+def test_whether_the_shield_was_up_is_told(plan: RunPlan, lines: list[Line], told: ShieldReport) -> None:
+    assert run_status("run", plan, journal(*lines)).shield == told

@@ -1,0 +1,44 @@
+"""What is tried to find out whether the readiness guard is in force, and what answers mean."""
+
+import json
+
+import pytest
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.domain.node.cluster.guard_probe import exposure_seconds, node_trial, pod_trials
+from tests.unit.domain.node.test_flaps import DELETED, ENDED, READY, UNREADY, pod
+
+DENIED = (
+    "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'readiness-guard.nodeupgrade.dev' with binding "
+    "'readiness-guard.nodeupgrade.dev' denied request: the kubelet of this node is being upgraded"
+)
+UNPROBED = {**READY, "spec": {"containers": [{"name": "web", "livenessProbe": {"exec": {}}}]}}
+NOT_GUARDABLE = [UNREADY, DELETED, pod("True", state=ENDED), UNPROBED]
+
+
+@pytest.mark.parametrize("other", NOT_GUARDABLE, ids=["unready", "deleted", "ended", "no probe"])
+def test_only_pods_are_tried_that_the_guard_has_to_guard(other: Json) -> None:
+    assert pod_trials([other]) == ()
+    (trial,) = pod_trials([other, READY])
+    assert trial.path == "/api/v1/namespaces/default/pods/web/status"
+    assert trial.patch["metadata"] == {"uid": "1"}, "a successor of the same name is another pod"
+
+
+def test_a_few_pods_are_enough() -> None:
+    assert len(pod_trials([READY] * 9)) == 3
+
+
+def test_what_answers_mean() -> None:
+    (trial,) = pod_trials([READY])
+    assert trial.lack(422, json.dumps({"message": DENIED})) == ""
+    assert trial.lack(200, "{}") == "the kubelet may report pod default/web unready"
+    assert trial.lack(403, json.dumps({"message": "no"})) == (
+        "asked about pod default/web, the API server answers 403: no"
+    )
+    assert trial.lack(502, "<html>") == "asked about pod default/web, the API server answers 502: <html>"
+    assert node_trial("web-1").lack(422, json.dumps({"message": DENIED})) != "", "the Node has a policy of its own"
+
+
+def test_the_exposure_is_told_in_whole_seconds_and_without_pods_that_go() -> None:
+    assert exposure_seconds([READY, UNPROBED]) == 26
+    assert exposure_seconds([DELETED]) == 0

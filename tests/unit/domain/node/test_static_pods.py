@@ -1,0 +1,264 @@
+"""Pinning a static pod's UID in its manifest: exactly one insertion, or none at all."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodRef, PodUid
+from nodeupgrade.domain.node.hashes.static_pods import (
+    NotEditableError,
+    StaticPods,
+    manifest_views,
+    match,
+    pin,
+    plan_pins,
+)
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.pods import Role
+from tests.unit.domain.node.checks.sound import sandbox
+
+UID = "0123456789abcdef0123456789abcdef"
+ETCD = PodRef(namespace="kube-system", name="etcd-node-a", uid=PodUid(UID))
+PLAIN = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: etcd
+  namespace: kube-system
+spec:
+  hostNetwork: true
+  containers:
+  - name: etcd
+    image: etcd:3
+    ports:
+    - containerPort: 2379
+"""
+
+
+def read(data: bytes) -> dict[str, Any]:
+    document = yaml.safe_load(data)
+    assert isinstance(document, dict)
+    return document
+
+
+def is_insertion(before: bytes, after: bytes) -> bool:
+    """Whether ``after`` is ``before`` with one piece added somewhere."""
+    added = len(after) - len(before)
+    return added > 0 and any(
+        before[:at] == after[:at] and before[at:] == after[at + added :] for at in range(len(before) + 1)
+    )
+
+
+EDITABLE = {
+    "block": PLAIN,
+    "leading ---": f"---\n{PLAIN}",
+    "comments": PLAIN.replace("metadata:\n", "metadata: # ours\n  # the name\n"),
+    "no trailing newline": PLAIN.rstrip("\n"),
+    "CRLF": PLAIN.replace("\n", "\r\n"),
+    "very deep indent": PLAIN.replace("  name: etcd\n  namespace", f"{' ' * 90}name: etcd\n{' ' * 90}namespace"),
+    "metadata last": "kind: Pod\nspec: {containers: []}\nmetadata:\n  name: etcd",
+    "flow within block": "kind: Pod\nmetadata: {name: etcd}\nspec: {containers: []}\n",
+    "flow over lines": "kind: Pod\nmetadata: { # ours\n  name: etcd,\n}\nspec: {containers: []}\n",
+    "JSON": json.dumps(read(PLAIN.encode())),
+    "indented JSON": json.dumps(read(PLAIN.encode()), indent=2),
+    "quoted keys": PLAIN.replace("metadata:", '"metadata":').replace("  name: etcd\n  name", "  'name': etcd\n  name"),
+    "unicode": PLAIN.replace("metadata:\n", "metadata:\n  annotations: {note: 'Grüße 🐳'}\n"),
+    "byte order mark": f"\ufeff{PLAIN}",
+    "anchors elsewhere": f"{PLAIN}  volumes: &v []\n  again: *v\n",
+    "anchored metadata": PLAIN.replace("metadata:", "metadata: &m"),
+    "merge key in metadata": PLAIN.replace("metadata:\n", "metadata:\n  <<: {labels: {a: b}}\n"),
+    "duplicate key below": PLAIN.replace("  name: etcd\n  name", "  name: first\n  name: etcd\n  name"),
+    "a uid elsewhere": PLAIN.replace("metadata:\n", "metadata:\n  ownerReferences: [{uid: other}]\n"),
+}
+
+
+@pytest.mark.parametrize("text", EDITABLE.values(), ids=EDITABLE.keys())
+def test_the_uid_is_added_and_every_other_byte_stays(text: str) -> None:
+    data = text.encode()
+
+    pinned = pin(data, UID)
+
+    before = read(data)
+    assert read(pinned) == {**before, "metadata": {**before["metadata"], "uid": UID}}
+    assert is_insertion(data, pinned)
+    assert pin(pinned, UID) == pinned
+    if text.startswith("{"):
+        assert json.loads(pinned)["metadata"]["uid"] == UID, "JSON stays JSON: a kubelet reads it with another parser"
+
+
+REFUSED = {
+    "another uid": PLAIN.replace("metadata:\n", "metadata:\n  uid: somebody\n"),
+    "empty uid": PLAIN.replace("metadata:\n", "metadata:\n  uid: ''\n"),
+    "no metadata": "kind: Pod\nspec: {}\n",
+    "null metadata": "kind: Pod\nmetadata:\nspec: {}\n",
+    "empty metadata": "kind: Pod\nmetadata: {}\n",
+    "metadata is a list": "kind: Pod\nmetadata: [name]\n",
+    "metadata is an alias": "kind: Pod\ntemplate: &m\n  name: etcd\nmetadata: *m\n",
+    "metadata is used again": "kind: Pod\nmetadata: &m\n  name: etcd\ntemplate: *m\n",
+    "metadata from a merge key": "base: &b\n  metadata: {name: etcd}\n<<: *b\nkind: Pod\n",
+    "metadata twice": f"{PLAIN}metadata:\n  name: etcd\n",
+    "complex key": "kind: Pod\nmetadata:\n  ? name\n  : etcd\n",
+    "two documents": f"{PLAIN}---\n{PLAIN}",
+    "trailing ---": f"{PLAIN}---\n",
+    "trailing tab": PLAIN.replace("metadata:", "metadata:\t"),
+    "JSON indented with tabs": json.dumps(read(PLAIN.encode()), indent="\t"),
+    "tabs as indentation": PLAIN.replace("  name", "\tname"),
+    "not YAML": "metadata: {",
+    "not UTF-8": PLAIN.replace("name: etcd", "name: \xe9tcd"),
+    "bottomless": f"metadata: {'[' * 600}{']' * 600}",
+    "a list": "- metadata\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_edited_with_certainty_is_refused(text: str) -> None:
+    with pytest.raises(NotEditableError):
+        pin(text.encode("latin-1" if "\xe9" in text else "utf-8"), UID)
+
+
+KEYS = st.sampled_from(["name", "labels", "annotations", "a b", "on", "ключ", "", "<", "- x", "uid2", "# no", "k: v"])
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
+)
+PODS = st.fixed_dictionaries(
+    {"kind": st.just("Pod"), "metadata": st.dictionaries(KEYS, VALUES, min_size=1, max_size=4), "spec": VALUES},
+    optional={"apiVersion": st.just("v1"), "status": VALUES},
+)
+
+
+STYLES = st.fixed_dictionaries(
+    {
+        "default_flow_style": st.sampled_from([None, True, False]),
+        "default_style": st.sampled_from([None, '"', "'", "|", ">"]),
+        "indent": st.sampled_from([2, 4, 9]),
+        "width": st.sampled_from([20, 80, 10_000]),
+        "explicit_start": st.booleans(),
+        "sort_keys": st.booleans(),
+        "line_break": st.sampled_from(["\n", "\r\n"]),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(PODS, STYLES)
+def test_whatever_the_style_the_result_is_the_same_pod_plus_the_uid(
+    body: dict[str, Any], style: dict[str, Any]
+) -> None:
+    data = yaml.safe_dump(body, allow_unicode=True, **style).encode()
+
+    try:
+        pinned = pin(data, UID)
+    except NotEditableError:
+        assert "" in body["metadata"], "only what begins with an empty key is too odd"
+        return
+    assert read(pinned) == {**read(data), "metadata": {**read(data)["metadata"], "uid": UID}}
+    assert is_insertion(data, pinned)
+
+
+def one(manifests: dict[str, str], ref: PodRef = ETCD, *, node: str = "node-a", **fields: Any) -> StaticPods:
+    known: dict[str, Any] = {"config_source": "file", "static_hash": ref.uid, "host_network": True, "ip": ""}
+    data = {path: text.encode() for path, text in manifests.items()}
+    return match(data, Inventory(sandboxes=(sandbox(ref, **{**known, **fields}),)), node)
+
+
+def test_a_running_static_pod_is_found_by_its_name_and_pinned() -> None:
+    other = PLAIN.replace("etcd", "other")
+
+    found = one({"/m/etcd.yaml": PLAIN, "/m/other.yaml": other, "/m/config.yaml": "kind: ConfigMap"})
+
+    assert [(pod.path, pod.sandbox.pod.uid) for pod in found.pods] == [("/m/etcd.yaml", UID)]
+    pins, findings = plan_pins(found)
+    assert (found.findings, findings) == ((), ())
+    (planned,) = pins
+    assert (planned.path, planned.uid, planned.before) == ("/m/etcd.yaml", UID, sha256(PLAIN.encode()).hexdigest())
+    assert planned.content == pin(PLAIN.encode(), UID)
+
+
+def test_a_manifest_that_names_the_right_uid_needs_no_pin() -> None:
+    assert plan_pins(one({"/m/etcd.yaml": pin(PLAIN.encode(), UID).decode()})) == ((), ())
+
+
+def test_a_manifest_that_cannot_be_edited_is_a_finding() -> None:
+    pins, (finding,) = plan_pins(one({"/m/etcd.yaml": REFUSED["another uid"]}))
+
+    assert pins == ()
+    assert (finding.reason, finding.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
+    assert "/m/etcd.yaml" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("manifests", "told"),
+    [
+        ({}, "no manifest"),
+        ({"/m/etcd.yaml": PLAIN.replace("etcd", "other")}, "no manifest"),
+        ({"/m/etcd.yaml": PLAIN.replace("kube-system", "default")}, "no manifest"),
+        ({"/m/etcd.yaml": PLAIN.replace("Pod", "PodList")}, "not readable as one pod: /m/etcd.yaml"),
+        ({"/m/etcd.yaml": f"{PLAIN}---\n{PLAIN}"}, "not readable as one pod: /m/etcd.yaml"),
+        ({"/m/etcd.yaml": "kind: Pod\nmetadata: {name: etcd, namespace: kube-system}\nspec: [oops]"}, "not readable"),
+        ({"/m/a.yaml": PLAIN, "/m/etcd.yaml.bak": PLAIN}, "2 manifests (/m/a.yaml, /m/etcd.yaml.bak)"),
+    ],
+)
+def test_a_static_pod_without_one_source_is_a_finding(manifests: dict[str, str], told: str) -> None:
+    found = one(manifests)
+
+    assert found.pods == ()
+    (finding,) = found.findings
+    assert (finding.reason, finding.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
+    assert told in finding.detail
+
+
+def test_a_pod_from_a_url_has_no_manifest_here() -> None:
+    assert one({}, config_source="http").findings != ()
+
+
+@pytest.mark.parametrize("fields", [{"config_source": "api"}, {"config_source": None}, {"ready": False}])
+def test_other_sandboxes_are_left_alone(fields: dict[str, Any]) -> None:
+    assert one({"/m/etcd.yaml": PLAIN}, **fields) == StaticPods(pods=(), findings=())
+
+
+def test_names_are_as_kubelets_make_them() -> None:
+    """Without a namespace it is ``default``; the node's name is appended in lower case."""
+    ref = replace(ETCD, namespace="default")
+
+    assert len(one({"/m/x": PLAIN.replace("  namespace: kube-system\n", "")}, ref, node="Node-A").pods) == 1
+
+
+def test_one_manifest_that_runs_twice_is_waited_for() -> None:
+    """For a moment after an edit the old and the new pod are both there."""
+    older = replace(ETCD, uid=PodUid("f" * 32))
+    both = tuple(sandbox(ref, config_source="file") for ref in (ETCD, older))
+
+    found = match({"/m/etcd.yaml": PLAIN.encode()}, Inventory(sandboxes=both), "node-a")
+
+    assert [finding.reason for finding in found.findings] == [Reason.POD_IN_TRANSITION]
+
+
+def test_a_static_pod_is_seen_as_its_kubelet_sees_it() -> None:
+    (seen,), findings = manifest_views(one({"/m/etcd.yaml": PLAIN}))
+
+    assert findings == ()
+    assert (seen.ref, seen.from_manifest, seen.restart_policy) == (ETCD, True, "Always")
+    (container,) = seen.containers
+    assert (container.name, container.role) == ("etcd", Role.REGULAR)
+    assert container.spec["imagePullPolicy"] == "IfNotPresent", "defaults are added as the kubelet adds them"
+    assert container.spec["ports"] == [{"containerPort": 2379, "protocol": "TCP", "hostPort": 2379}]
+
+
+def test_a_manifest_without_certain_hashes_is_a_finding() -> None:
+    found = one({"/m/etcd.yaml": PLAIN.replace("- containerPort: 2379", "- 2379")})
+
+    seen, (finding,) = manifest_views(found)
+
+    assert seen == ()
+    assert (finding.reason, finding.subject) == (Reason.STORED_HASH_NOT_REPRODUCED, "kube-system/etcd-node-a")
