@@ -3,13 +3,8 @@
 import contextlib
 import fcntl
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from e2e.lab.nodes.node import Node
-
-if TYPE_CHECKING:
-    from e2e.faults.fault import Harm
-    from e2e.faults.run import FaultRun
 
 DATABASE = "/var/lib/dpkg"
 STATUS = f"{DATABASE}/status"
@@ -73,24 +68,3 @@ def in_use(node: Node) -> Iterator[None]:
     with (node.disk / f"{DATABASE}/lock-frontend".lstrip("/")).open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         yield
-
-
-def owning(harm: "Harm") -> "Harm":
-    """Let the kubelet of a fault belong to a package that the run is to hold."""
-
-    def with_package(run: "FaultRun") -> Iterator[None]:
-        install(run.cluster.node)
-        run.packaged = True
-        try:
-            yield from harm(run)
-        finally:
-            remove(run.cluster.node)
-
-    return with_package
-
-
-def wrong(run: "FaultRun") -> Iterator[str]:
-    """Tell whether the package is not held with the new kubelet, or not as before with the old one."""
-    wanted = "hold" if run.version_after == run.new else "install"
-    if run.packaged and (found := selection(run.cluster.node)) != wanted:
-        yield f"dpkg says {found} with kubelet {run.version_after}, not {wanted}"

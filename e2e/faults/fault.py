@@ -2,21 +2,16 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from e2e.cluster import Cluster
 from e2e.faults import oracle
-from e2e.faults.run import FaultRun
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 
 EITHER = frozenset({"Succeeded", "RolledBack"})
 UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozenset({"Refused"})
-
-Harm = Callable[[FaultRun], Iterator[None]]
-"""Before its first ``yield`` it prepares; then the NodeUpgrade is applied, and it injects the fault. After its second
-``yield``, when the run has ended and was judged, it cleans up.
-"""
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,15 @@
-"""Files that go along with the kubelet in a run with a fault: two of them, and what must be there afterwards."""
+"""Two files of a node that go along with its kubelet: what is there, and what is to be there."""
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from e2e.changes import with_settings
 from e2e.cluster import Cluster, Object
 from e2e.lab.cluster.deploy import NAMESPACE
 from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
-
-if TYPE_CHECKING:
-    from e2e.faults.fault import Harm
-    from e2e.faults.run import FaultRun
 
 LIMITS = "/etc/systemd/system/kubelet.service.d/20-limits.conf"
 MODE = 0o640
@@ -39,17 +33,6 @@ def state(node: Node, path: str) -> FileState | None:
     except FileNotFoundError:
         return None
     return FileState(hashlib.sha256(content).hexdigest(), found.st_uid, found.st_gid, found.st_mode & 0o7777)
-
-
-def carrying(harm: "Harm") -> "Harm":
-    """Let the NodeUpgrade of a fault bring the kubelet's configuration and a drop-in, each with another content."""
-
-    def with_files(run: "FaultRun") -> Iterator[None]:
-        run.files = files(run.cluster, run.name)
-        run.files_before = {file["path"]: state(run.cluster.node, file["path"]) for file in run.files}
-        yield from harm(run)
-
-    return with_files
 
 
 def files(cluster: Cluster, name: str) -> list[Object]:
@@ -80,15 +63,6 @@ def files(cluster: Cluster, name: str) -> list[Object]:
         }
         for key, (path, content) in contents.items()
     ]
-
-
-def wrong(run: "FaultRun") -> Iterator[str]:
-    """Tell which files are neither the new ones with the new kubelet, nor exactly the old ones with the old one."""
-    for file in run.files:
-        new = run.version_after == run.new
-        wanted = FileState(file["sha256"], 0, 0, MODE) if new else run.files_before[file["path"]]
-        if (found := state(run.cluster.node, file["path"])) != wanted:
-            yield f"{file['path']} is {found} with kubelet {run.version_after}, not {wanted}"
 
 
 def _on_disk(node: Node, path: str) -> Path:

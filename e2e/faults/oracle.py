@@ -6,9 +6,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e import packages
 from e2e.cluster import disturbed
-from e2e.faults import files
+from e2e.faults import along
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.nodes.node import Node
@@ -51,8 +50,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
         yield "static pod manifests are not what they were"
-    yield from files.wrong(run)
-    yield from packages.wrong(run)
+    yield from along.wrong(run)
 
 
 def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:

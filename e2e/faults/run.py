@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -265,6 +265,12 @@ class FaultRun:
     def manifests(self) -> dict[str, bytes]:
         """Return the manifests of the node's static pods."""
         return {path.name: path.read_bytes() for path in (self.cluster.node.disk / MANIFESTS).glob("*")}
+
+
+Harm = Callable[[FaultRun], Iterator[None]]
+"""Before its first ``yield`` it prepares; then the NodeUpgrade is applied, and it injects the fault. After its second
+``yield``, when the run has ended and was judged, it cleans up.
+"""
 
 
 def on_the_way_back(name: Failpoint) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 from e2e import changes
 from e2e.changes import KUBELET_UNIT, RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
-from e2e.faults.fault import BACK, REFUSED, UP, Fault, Harm
-from e2e.faults.run import FaultRun
+from e2e.faults.fault import BACK, REFUSED, UP, Fault
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.cluster.deploy import NAMESPACE
 from e2e.lab.nodes import nodefiles

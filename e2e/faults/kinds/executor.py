@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator
 
-from e2e.faults.fault import BACK, UP, Fault, Harm
-from e2e.faults.run import EXECUTOR, FaultRun
+from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.run import EXECUTOR, FaultRun, Harm
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.run.journal import Mark
 

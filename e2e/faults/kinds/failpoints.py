@@ -6,10 +6,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from e2e import packages
-from e2e.faults import files
-from e2e.faults.fault import BACK, UP, Fault, Harm
-from e2e.faults.run import TURN_BACK, FaultRun, on_the_way_back
+from e2e.faults import along
+from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.run import TURN_BACK, FaultRun, Harm, on_the_way_back
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
@@ -74,8 +73,8 @@ def bundle_lost_at(name: Failpoint) -> Harm:
 def prepared(name: Failpoint, harm: Harm) -> Harm:
     """Let a run that is to be disturbed where files are exchanged, or a package is held, have some."""
     if name.startswith(f"{Step.HOLD_PACKAGE}."):
-        return packages.owning(harm)
-    return files.carrying(harm) if name.startswith(f"{Step.SWAP_FILES}.") else harm
+        return along.owning(harm)
+    return along.carrying(harm) if name.startswith(f"{Step.SWAP_FILES}.") else harm
 
 
 def agents_of(run: FaultRun) -> list[int]:

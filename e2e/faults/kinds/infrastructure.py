@@ -5,8 +5,8 @@ import signal
 import time
 from collections.abc import Iterator
 
-from e2e.faults.fault import BACK, Fault, Harm
-from e2e.faults.run import FaultRun
+from e2e.faults.fault import BACK, Fault
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.binaries import components
 from e2e.lab.cluster.deploy import DEPLOYMENT, NAMESPACE

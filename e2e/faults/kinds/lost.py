@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from e2e.changes import RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
-from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault, Harm
+from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault
 from e2e.faults.kinds.drift import (
     PATIENT,
     other_root,
     stopped_at,
 )
-from e2e.faults.run import FaultRun
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.cluster import deploy, images
 from e2e.lab.cluster.deploy import NAMESPACE

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from e2e import packages
+from e2e.faults import along
 from e2e.faults.fault import BACK, Fault
 from e2e.faults.kinds.failpoints import bundle_lost_at
 from e2e.faults.run import FaultRun
@@ -24,6 +25,6 @@ def apt_works(run: FaultRun) -> Iterator[None]:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("package/apt-works", packages.owning(apt_works), BACK),
-    Fault("package/rescued", packages.owning(bundle_lost_at(at(Step.SWAP_BINARY, When.DONE))), BACK),
+    Fault("package/apt-works", along.owning(apt_works), BACK),
+    Fault("package/rescued", along.owning(bundle_lost_at(at(Step.SWAP_BINARY, When.DONE))), BACK),
 )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from e2e.faults.fault import EITHER, Fault, Harm
-from e2e.faults.run import FaultRun
+from e2e.faults.fault import EITHER, Fault
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.journal import Mark

@@ -13,8 +13,8 @@ from typing import Any
 
 from e2e import pods
 from e2e.cluster import Object
-from e2e.faults.fault import EITHER, UP, Fault, Harm
-from e2e.faults.run import FaultRun
+from e2e.faults.fault import EITHER, UP, Fault
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.pods import NAMESPACE, STAY

@@ -7,9 +7,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-from e2e.faults.fault import BACK, EITHER, Fault, Harm
+from e2e.faults.fault import BACK, EITHER, Fault
 from e2e.faults.kinds.failpoints import lose_bundle
-from e2e.faults.run import FaultRun
+from e2e.faults.run import FaultRun, Harm
 from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import LabError
 from e2e.lab.process import wait_until

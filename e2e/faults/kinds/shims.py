@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 
 from e2e.changes import restart_runtime
-from e2e.faults.fault import BACK, UP, Fault, Harm
-from e2e.faults.run import FaultRun
+from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until

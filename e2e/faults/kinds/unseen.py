@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from e2e.changes import KUBELET_DROP_IN
-from e2e.faults.fault import BACK, Fault, Harm
+from e2e.faults.fault import BACK, Fault
 from e2e.faults.kinds.drift import PATIENT, drop_in, keep_program, kept
 from e2e.faults.kinds.shield import wait_for_refusals
-from e2e.faults.run import FaultRun
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab.nodes import nodefiles
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, LOOKED
 
