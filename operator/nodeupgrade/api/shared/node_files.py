@@ -28,11 +28,13 @@ STATIC_PODS: Final = "/etc/kubernetes/manifests/"
 class KeyReference:
     """A key of a ConfigMap or Secret of the operator's namespace."""
 
-    name: Annotated[str, Field("Its name; it is in the operator's namespace.", min_length=1, max_length=NAME_LENGTH)]
+    name: Annotated[
+        str, Field("Name of the object, in the operator's namespace.", min_length=1, max_length=NAME_LENGTH)
+    ]
     key: Annotated[
         str,
         Field(
-            "The key whose value is the file's content.",
+            "The key whose value is the content of the file.",
             min_length=1,
             max_length=NAME_LENGTH,
             pattern="[-._a-zA-Z0-9]+",
@@ -63,7 +65,7 @@ class NodeFile:
     path: Annotated[
         str,
         Field(
-            "The file on the node.",
+            "Absolute path of the file on the node.",
             max_length=PATH_LENGTH,
             pattern=f"({'|'.join(_PLACES)})",
             expected="a file of the kubelet's configuration: below /etc/kubernetes or /etc/kubelet, a drop-in of its "
@@ -74,7 +76,7 @@ class NodeFile:
     mode: Annotated[
         str,
         Field(
-            "Its permissions; nobody but root may write.",
+            "Permissions of the file in octal, for example 0644. Only root may have write permission.",
             max_length=4,
             pattern="0[0-7][0145][0145]",
             expected='permissions such as "0644", with no right to write for group and others',
@@ -84,18 +86,18 @@ class NodeFile:
     sha256: Annotated[
         str,
         Field(
-            "What sha256sum prints for the content.",
+            "SHA-256 of the content, in hexadecimal, as printed by sha256sum.",
             max_length=64,
             pattern="[0-9a-f]{64}",
             expected="64 lower-case hexadecimal digits, as sha256sum prints them",
         ),
     ]
-    config_map_key_ref: Annotated[KeyReference | None, Field("A key of a ConfigMap.")] = None
-    secret_key_ref: Annotated[KeyReference | None, Field("A key of a Secret.")] = None
+    config_map_key_ref: Annotated[KeyReference | None, Field("Takes the content from a ConfigMap.")] = None
+    secret_key_ref: Annotated[KeyReference | None, Field("Takes the content from a Secret.")] = None
     image_path: Annotated[
         str | None,
         Field(
-            "The file inside the image of artifact.image.",
+            "Takes the content from this path inside the image of artifact.image.",
             max_length=PATH_LENGTH,
             pattern=r"/[^\x00]+",
             expected="an absolute path such as /config.yaml",
@@ -118,9 +120,9 @@ class NodeFile:
 
 
 FILES = Field(
-    "Files that are exchanged while the kubelet is: its configuration file, environment file, a drop-in of its unit, "
-    "certificates. They come back with the old kubelet. A file that has this content already is left as it is. "
-    "The operator's configuration lists which may be named; by default none.",
+    "Files to replace together with the kubelet, such as its configuration file, environment file, certificates, or a"
+    " drop-in of its unit. A rollback restores them. A file that already has the content is left unchanged. The "
+    "operator's configuration lists the permitted paths; by default there are none.",
     max_items=MOST_FILES,
     defaulted=True,
     rules=(

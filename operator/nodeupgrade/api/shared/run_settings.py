@@ -65,12 +65,12 @@ class ShieldPolicy(StrEnum):
 class KubeletSettings:
     """How the kubelet runs on the node, and what may be changed about it."""
 
-    SCHEMA: ClassVar = Field("How the kubelet is run on the nodes, and what may be changed about it.", defaulted=True)
+    SCHEMA: ClassVar = Field("How the kubelet runs on the nodes, and what may be changed about it.", defaulted=True)
 
     unit: Annotated[
         str,
         Field(
-            "The kubelet's systemd unit.",
+            "Name of the kubelet's systemd unit.",
             max_length=255,
             pattern=r"[A-Za-z0-9:_.@-]+\.service",
             expected="the name of a service unit such as kubelet.service",
@@ -79,27 +79,35 @@ class KubeletSettings:
     ] = "kubelet.service"
     flag_policy: Annotated[
         FlagPolicy,
-        Field("Whether flags that the new kubelet does not know forbid the upgrade or are removed.", defaulted=True),
+        Field(
+            "What to do about flags that the new kubelet does not accept. Refuse: the node is refused. Strip: they "
+            "are removed. Flags that have no effect in the new version are always removed.",
+            defaulted=True,
+        ),
     ] = FlagPolicy.REFUSE
     remove_flags: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=128)], ...],
         SET,
-        Field("Flags to leave out, whether the new kubelet knows them or not.", max_items=64),
+        Field(
+            "Flags to remove from the kubelet's command line, whether the new kubelet accepts them or not.",
+            max_items=64,
+        ),
     ] = ()
     configuration_drift: Annotated[
         DriftPolicy,
         Field(
-            "Whether a node whose kubelet would start with another configuration than it runs with is refused, or what "
-            "is on its disk is meant for the new kubelet (Accept); the way back then starts the old one with it too.",
+            "What to do about a node whose configuration on disk differs from the one that its kubelet runs with. "
+            "Refuse: the node is refused. Accept: the new kubelet starts with the configuration on disk, and after a "
+            "rollback so does the old one.",
             defaulted=True,
         ),
     ] = DriftPolicy.REFUSE
     package: Annotated[
         PackagePolicy,
         Field(
-            "Whether a node is refused if its kubelet belongs to a package (dpkg, rpm) that is not held, so that the "
-            "package's next upgrade would put another kubelet there. Hold holds a package of dpkg before the kubelet "
-            "stops, and leaves it held; Ignore upgrades the node with a warning.",
+            "What to do about a kubelet that belongs to a package (dpkg, rpm) that is not held, so that the next "
+            "upgrade of the package would replace it. Refuse: the node is refused. Hold: a dpkg package is held "
+            "before the kubelet stops, and stays held. Ignore: the node is upgraded with a warning.",
             defaulted=True,
         ),
     ] = PackagePolicy.REFUSE
@@ -109,7 +117,9 @@ class KubeletSettings:
 class PreflightSettings:
     """Which findings of checks do not refuse a node."""
 
-    SCHEMA: ClassVar = Field("What is done about findings on the nodes before anything is touched.", defaulted=True)
+    SCHEMA: ClassVar = Field(
+        "How to treat the findings of checks before anything on a node is touched.", defaulted=True
+    )
 
     accept: Annotated[
         tuple[
@@ -125,7 +135,7 @@ class PreflightSettings:
         ],
         SET,
         Field(
-            "Names of checks whose findings are warnings for this NodeUpgrade and refuse no node.",
+            "Names of checks whose findings are only warnings for this NodeUpgrade and do not refuse a node.",
             max_items=16,
             defaulted=True,
         ),
@@ -136,31 +146,38 @@ class PreflightSettings:
 class VerifySettings:
     """How long the node is watched and may be without a kubelet, and what protects its pods meanwhile."""
 
-    SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is taken back.", defaulted=True)
+    SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is rolled back.", defaulted=True)
 
     settle: Annotated[
-        timedelta, Field("How long the node is watched after the swap.", defaulted=True, default="60s")
+        timedelta,
+        Field(
+            "How long the node is observed after the swap before the upgrade is committed.",
+            defaulted=True,
+            default="60s",
+        ),
     ] = timedelta(seconds=60)
     kubelet_down_budget: Annotated[
         timedelta,
-        Field("How long the node may be without a kubelet before everything is undone.", positive=True, defaulted=True),
+        Field("How long the node may be without a kubelet before it is rolled back.", positive=True, defaulted=True),
     ] = timedelta(seconds=30)
     node_ready_timeout: Annotated[
-        timedelta, Field("How long the node may take to be Ready again.", positive=True, defaulted=True, default="60s")
+        timedelta,
+        Field("How long the node may take to become Ready again.", positive=True, defaulted=True, default="60s"),
     ] = timedelta(seconds=60)
     readiness_guard: Annotated[
         GuardPolicy,
         Field(
-            "Whether pods stay Ready until the new kubelet has probed them. Auto does what the API server can; "
-            "Require touches no node without it.",
+            "Whether pods are kept Ready until the new kubelet has probed them. Auto: where the API server supports "
+            "it. Require: nodes where that is not possible are refused. Off: never.",
             defaulted=True,
         ),
     ] = GuardPolicy.AUTO
     shield: Annotated[
         ShieldPolicy,
         Field(
-            "Whether the runtime refuses to end containers that ran before, until the new kubelet is verified. Auto "
-            "does what the runtime can; Require touches no node without it.",
+            "Whether the container runtime is prevented from ending containers that ran before, until the new kubelet"
+            " is verified. Auto: where the runtime allows it. Require: nodes where that is not possible are refused. "
+            "Off: never.",
             defaulted=True,
         ),
     ] = ShieldPolicy.AUTO

@@ -25,8 +25,10 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import KubeletVersion
 
 KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
-RUN = Field("One attempt at this node; the status counts only for the run it names.", max_length=64)
-RESTARTED = Field("As namespace/pod/container.", max_items=CONTAINERS_LISTED)
+RUN = Field(
+    "ID of one attempt to upgrade this node. The status is valid only for the run that it names.", max_length=64
+)
+RESTARTED = Field("The container, as namespace/pod/container.", max_items=CONTAINERS_LISTED)
 ContainerPath: TypeAlias = Annotated[str, Field(max_length=CONTAINER_LENGTH)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
 
@@ -61,7 +63,7 @@ _AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
 class UpgradeRef:
     """The NodeUpgrade that holds the task."""
 
-    SCHEMA: ClassVar = Field("The NodeUpgrade that holds the task.")
+    SCHEMA: ClassVar = Field("The NodeUpgrade that the task belongs to.")
 
     name: Annotated[str, Field(max_length=NAME_LENGTH)]
     uid: Annotated[str, Field(max_length=64)]
@@ -81,9 +83,9 @@ class TaskArtifact:
         pull_secret: Secret in the operator's namespace to pull the image with (Image).
     """
 
-    SCHEMA: ClassVar = Field("The kubelet binary for the node's platform, fully resolved.")
+    SCHEMA: ClassVar = Field("The kubelet binary for the node's platform.")
 
-    kind: Annotated[ArtifactKind, Field("Which of the following count.")]
+    kind: Annotated[ArtifactKind, Field("Kind of the source, which decides which of the other fields are set.")]
     ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None
     path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
     url: Annotated[str | None, Field(max_length=URL_LENGTH)] = None
@@ -95,10 +97,10 @@ class TaskArtifact:
 class CordonRecord:
     """Whether the node was cordoned before the run, or for it."""
 
-    SCHEMA: ClassVar = Field("Who cordoned the node.")
+    SCHEMA: ClassVar = Field("Whether and by whom the node was cordoned.")
 
-    was_unschedulable: Annotated[bool, Field("It was cordoned before the run.")] = False
-    by_us: Annotated[bool, Field("It was cordoned for the run.")] = False
+    was_unschedulable: Annotated[bool, Field("Whether the node was cordoned before the run.")] = False
+    by_us: Annotated[bool, Field("Whether the node was cordoned for the run.")] = False
 
 
 class Verdict(StrEnum):
@@ -116,10 +118,10 @@ class Verdict(StrEnum):
 class PastRun:
     """How an earlier run on this node ended, kept when the task is claimed again."""
 
-    upgrade: Annotated[str, Field("The NodeUpgrade that held the task.", max_length=NAME_LENGTH)]
+    upgrade: Annotated[str, Field("The NodeUpgrade that the task belonged to.", max_length=NAME_LENGTH)]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
-    result: Annotated[Verdict, Field("How it ended.")]
+    result: Annotated[Verdict, Field("The outcome of the run.")]
     time: datetime | None = None
 
 
@@ -127,13 +129,13 @@ class PastRun:
 class RunVerdict:
     """The control plane's own verification of the node after the run named by ``run_id``."""
 
-    SCHEMA: ClassVar = Field("What the control plane found when it verified the node after the run.")
+    SCHEMA: ClassVar = Field("Result of the control plane's verification of the node after the run.")
 
     run_id: Annotated[RunId, RUN]
     outcome: Verdict
     reason: Annotated[Reason, Field(max_length=128, open=True)]
     message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    restarted: Annotated[Count, Field("Containers that were restarted.")] = 0
+    restarted: Annotated[Count, Field("Number of containers that were restarted.")] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     decided_at: datetime | None = None
 
@@ -149,13 +151,13 @@ class GuardGrant:
             is guarded for as long as its own probes need.
     """
 
-    SCHEMA: ClassVar = Field("What the control plane says of the readiness guard.")
+    SCHEMA: ClassVar = Field("The control plane's answer about the readiness guard.")
 
-    wanted: Annotated[bool, Field("The node side asks for it before it stops the kubelet.")] = False
-    answers: Annotated[str, Field("The request that is answered.", max_length=64)] = ""
+    wanted: Annotated[bool, Field("Requested by the agent before it stops the kubelet.")] = False
+    answers: Annotated[str, Field("Token of the request that this answers.", max_length=64)] = ""
     kubelet_runs_by: Annotated[
         datetime | None,
-        Field("When the new kubelet has to run; missing in an answer: no guard is possible."),
+        Field("Time by which the new kubelet must run. If unset in an answer, no guard is possible."),
     ] = None
 
 
@@ -164,7 +166,7 @@ class TaskSpec:
     """What the control plane requests for one node, and its verdict in the end. Times are UTC."""
 
     SCHEMA: ClassVar = Field(
-        "What the control plane wants of the node, and what it found in the end.",
+        "What the control plane wants to be done on the node, and its verdict.",
         first=(
             *("nodeName", "nodeUID", "upgradeRef", "wave", "order", "runID", "action", "actionReason"),
             *("actionMessage", "retry", "resumes", "fromVersion", "toVersion", "allowDowngrade"),
@@ -178,29 +180,29 @@ class TaskSpec:
         ),
     )
 
-    node_name: Annotated[NameOfNode, Field("The node.", transitions=(immutable("it is the lock"),))]
+    node_name: Annotated[NameOfNode, Field("Name of the node.", transitions=(immutable("it is the lock"),))]
     node_uid: Annotated[str, Field(max_length=64, transitions=(immutable("a replaced node needs a new task"),))]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     artifact: TaskArtifact
-    files: Annotated[tuple[NodeFile, ...], Field("Files to exchange.", max_items=MOST_FILES)] = ()
-    action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
-    action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
+    files: Annotated[
+        tuple[NodeFile, ...], Field("Files to replace together with the kubelet.", max_items=MOST_FILES)
+    ] = ()
+    action: Annotated[TaskAction, Field("What the agent is to do.", defaulted=True)] = TaskAction.WAIT
+    action_reason: Annotated[str, Field("Reason for the action Abort.", max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     wave: Annotated[str, Field("The wave the node belongs to.", max_length=LABEL_LENGTH)] = ""
-    order: Annotated[Count, Field("The node's place in the rollout, counted from 0.")] = 0
-    retry: Annotated[
-        str, Field("The token of the retry that opened the task again.", max_length=RETRY_TOKEN_LENGTH)
-    ] = ""
-    resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been going on.")] = False
+    order: Annotated[Count, Field("Position of the node in the rollout, counted from 0.")] = 0
+    retry: Annotated[str, Field("Token of the retry that reopened the task.", max_length=RETRY_TOKEN_LENGTH)] = ""
+    resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been in progress.")] = False
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
     kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
     preflight: Annotated[PreflightSettings, RESOLVED] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
-    deadline: Annotated[datetime | None, Field("When the run is aborted.")] = None
+    deadline: Annotated[datetime | None, Field("Time at which the run is aborted if it is not finished.")] = None
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None

@@ -97,7 +97,7 @@ class FileChange:
     """A file that is exchanged together with the kubelet."""
 
     path: Annotated[str, Field(max_length=PATH_LENGTH)]
-    before: Annotated[str | None, Field("SHA-256 of the old file; missing if there was none.", max_length=64)] = None
+    before: Annotated[str | None, Field("SHA-256 of the old file. Unset if there was none.", max_length=64)] = None
     after: Annotated[str | None, Field("SHA-256 of the new file.", max_length=64)] = None
 
 
@@ -105,13 +105,17 @@ class FileChange:
 class KubeletPackage:
     """The package that the kubelet's program belongs to, and differs from after the upgrade."""
 
-    SCHEMA: ClassVar = Field("The package that the program belongs to, and now differs from.")
+    SCHEMA: ClassVar = Field("The package that the kubelet binary belongs to, and from which it now differs.")
 
-    manager: Annotated[str, Field("dpkg or rpm.", max_length=LABEL_LENGTH)]
+    manager: Annotated[str, Field("The package manager: dpkg or rpm.", max_length=LABEL_LENGTH)]
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
-    version: Annotated[str, Field("On record; empty if it was not read.", max_length=LABEL_LENGTH)] = ""
-    held: Annotated[bool, Field("Whether the package manager leaves it as it is.")] = False
-    held_by_us: Annotated[bool, Field("Whether this run has held it.")] = False
+    version: Annotated[
+        str, Field("Version of the package. Empty if it could not be read.", max_length=LABEL_LENGTH)
+    ] = ""
+    held: Annotated[bool, Field("Whether the package is held, so that the package manager does not upgrade it.")] = (
+        False
+    )
+    held_by_us: Annotated[bool, Field("Whether this run held the package.")] = False
 
 
 CHANGED_FILES = Field(max_items=MOST_FILES)
@@ -121,12 +125,12 @@ CHANGED_FILES = Field(max_items=MOST_FILES)
 class KubeletStatus:
     """The kubelet before and after the run, and the seconds without one."""
 
-    SCHEMA: ClassVar = Field("The kubelet before and after, and the seconds in between.")
+    SCHEMA: ClassVar = Field("The kubelet before and after the run, and how long the node was without one.")
 
     before: KubeletBinary | None = None
     after: KubeletBinary | None = None
     down_seconds: float | None = None
-    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that were exchanged.")] = ()
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that were replaced.")] = ()
     package: KubeletPackage | None = None
 
 
@@ -134,7 +138,7 @@ class KubeletStatus:
 class RuntimeStatus:
     """The container runtime, as CRI names it."""
 
-    SCHEMA: ClassVar = Field("The container runtime, as CRI names it.")
+    SCHEMA: ClassVar = Field("Name of the container runtime, as reported by the CRI.")
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
     version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
@@ -144,25 +148,27 @@ class RuntimeStatus:
 class ContainerCounts:
     """Containers by what happened to them."""
 
-    SCHEMA: ClassVar = Field("What became of the containers.")
+    SCHEMA: ClassVar = Field("Containers of the node, by what happened to them.")
 
-    baseline: Annotated[Count, Field("Running before.")] = 0
-    rewritten: Annotated[Count, Field("Whose stored hash was rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Whose stored hash was right for both versions.")] = 0
-    restarted: Annotated[Count, Field("Which should be 0.")] = 0
-    unknown: Annotated[Count, Field("Of which it is not known, because the runtime did not answer at the end.")] = 0
+    baseline: Annotated[Count, Field("Number of containers that ran before.")] = 0
+    rewritten: Annotated[Count, Field("Number of containers whose stored hash was rewritten.")] = 0
+    unchanged: Annotated[Count, Field("Number of containers whose stored hash was already right.")] = 0
+    restarted: Annotated[Count, Field("Number of containers that were restarted. Should be 0.")] = 0
+    unknown: Annotated[
+        Count, Field("Number of containers of which this is unknown, because the runtime did not answer at the end.")
+    ] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     ended_list: Annotated[
         tuple[ContainerPath, ...],
         Field(
-            "That ended by themselves, or with their pod, while the new kubelet settled in.",
+            "Number of containers that ended by themselves, or with their pod, during the settle period.",
             max_items=CONTAINERS_LISTED,
         ),
     ] = ()
     readiness_flaps: Annotated[
         tuple[ContainerPath, ...],
         Field(
-            "Pods, as namespace/name, that were reported unready although their containers ran on.",
+            "Pods, as namespace/name, that were reported unready although their containers kept running.",
             max_items=CONTAINERS_LISTED,
         ),
     ] = ()
@@ -173,7 +179,10 @@ class PodOwner:
     """Whoever created pods of the node, and how many of its pods a hazard is about."""
 
     name: Annotated[
-        str, Field("Such as Deployment namespace/name, static pod …, or bare pod ….", max_length=CONTAINER_LENGTH)
+        str,
+        Field(
+            "The owner, such as Deployment namespace/name, static pod …, or bare pod ….", max_length=CONTAINER_LENGTH
+        ),
     ]
     pods: Count = 0
 
@@ -186,26 +195,30 @@ class ReportedHazard:
     """
 
     reason: Annotated[str, Field(max_length=128)]
-    check: Annotated[str, Field("What found it (docs/preflight.md).", max_length=CHECK_LENGTH)] = ""
-    pod: Annotated[str, Field("The first pod or container that it is about.", max_length=CONTAINER_LENGTH)] = ""
-    detail: Annotated[str, Field("What was seen of it.", max_length=MESSAGE_LENGTH)] = ""
-    pods: Annotated[Count, Field("Pods that it is about; 0 if it is about the node.")] = 0
+    check: Annotated[
+        str, Field("Name of the check that found it (see docs/preflight.md).", max_length=CHECK_LENGTH)
+    ] = ""
+    pod: Annotated[str, Field("The first pod or container concerned.", max_length=CONTAINER_LENGTH)] = ""
+    detail: Annotated[str, Field("What was found.", max_length=MESSAGE_LENGTH)] = ""
+    pods: Annotated[Count, Field("Number of pods concerned. 0 if it concerns the node.")] = 0
     others: Annotated[
         tuple[ContainerPath, ...],
-        Field("More pods or containers that it is about; the first few.", max_items=LISTED_PER_HAZARD),
+        Field("The next few pods or containers concerned.", max_items=LISTED_PER_HAZARD),
     ] = ()
     owners: Annotated[
-        tuple[PodOwner, ...], Field("Whose pods they are; the first few.", max_items=LISTED_PER_HAZARD)
+        tuple[PodOwner, ...], Field("The first few owners of these pods.", max_items=LISTED_PER_HAZARD)
     ] = ()
-    warning: Annotated[bool, Field("It forbids nothing.")] = False
-    accepted: Annotated[bool, Field("It would forbid the upgrade, but spec.preflight accepts it.")] = False
+    warning: Annotated[bool, Field("The finding is only a warning.")] = False
+    accepted: Annotated[
+        bool, Field("The finding would refuse the node, but spec.preflight.accept lists its check.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
-    container: Annotated[str, Field("As namespace/pod/container.", max_length=CONTAINER_LENGTH)]
+    container: Annotated[str, Field("The container, as namespace/pod/container.", max_length=CONTAINER_LENGTH)]
     why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
@@ -213,20 +226,20 @@ class RestartForecast:
 class Preview:
     """What an upgrade would do on this node; nothing has been touched."""
 
-    SCHEMA: ClassVar = Field("What an upgrade would do on this node; nothing has been touched.")
+    SCHEMA: ClassVar = Field("What an upgrade would do on this node. Nothing was touched.")
 
-    rewritten: Annotated[Count, Field("Containers whose stored hash would be rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Containers whose stored hash is right for both versions.")] = 0
-    would_restart: Annotated[Count, Field("Containers that a plain kubelet swap would restart.")] = 0
+    rewritten: Annotated[Count, Field("Number of containers whose stored hash would be rewritten.")] = 0
+    unchanged: Annotated[Count, Field("Number of containers whose stored hash is already right.")] = 0
+    would_restart: Annotated[Count, Field("Number of containers that a plain kubelet swap would restart.")] = 0
     would_restart_list: Annotated[
-        tuple[RestartForecast, ...], Field("The first of them.", max_items=CONTAINERS_LISTED)
+        tuple[RestartForecast, ...], Field("The first few of these containers.", max_items=CONTAINERS_LISTED)
     ] = ()
-    static_pods: Annotated[Count, Field("Static pods whose manifest would be pinned.")] = 0
+    static_pods: Annotated[Count, Field("Static pods whose UID would be pinned in their manifest.")] = 0
     removed_flags: Annotated[
         tuple[Annotated[str, Field(max_length=128)], ...],
-        Field("Kubelet flags that would be left out.", max_items=64),
+        Field("Kubelet flags that would be removed.", max_items=64),
     ] = ()
-    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be exchanged.")] = ()
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be replaced.")] = ()
 
 
 class GuardState(StrEnum):
@@ -248,13 +261,13 @@ class GuardReport:
         ask: ID of the request, which the control plane's answer repeats.
     """
 
-    SCHEMA: ClassVar = Field("What the node side says of the readiness guard.")
+    SCHEMA: ClassVar = Field("The agent's request for the readiness guard.")
 
     state: GuardState | None = None
-    ask: Annotated[str, Field("New for every request.", max_length=64)] = ""
-    exposure_seconds: Annotated[Count, Field("How long the new kubelet may need to have probed every pod.")] = 0
+    ask: Annotated[str, Field("Token of the request.", max_length=64)] = ""
+    exposure_seconds: Annotated[Count, Field("How long the new kubelet may need until it has probed every pod.")] = 0
     detail: Annotated[
-        str, Field("Why it is not in force, and why flaps were not observed, if so.", max_length=GUARD_DETAIL_LENGTH)
+        str, Field("Why the guard is not in force, or why flaps were not observed.", max_length=GUARD_DETAIL_LENGTH)
     ] = ""
 
 
@@ -276,10 +289,10 @@ class ShieldReport:
         state: ``None`` until it is raised, if it is to be.
     """
 
-    SCHEMA: ClassVar = Field("Whether the runtime refused to end containers that ran before.")
+    SCHEMA: ClassVar = Field("Whether the shield prevented the runtime from ending containers that ran before.")
 
     state: ShieldState | None = None
-    detail: Annotated[str, Field("Why it could not be raised.", max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, Field("Why the shield could not be raised.", max_length=MESSAGE_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +304,7 @@ class TaskStatus:
     """
 
     SCHEMA: ClassVar = Field(
-        "What the node side says about the run named by runID.",
+        "What the node reports about the run named by runID.",
         defaulted=True,
         default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value},
     )
@@ -300,7 +313,7 @@ class TaskStatus:
     observed_generation: Annotated[int, Field(defaulted=True)] = -1
     phase: TaskPhase = TaskPhase.PENDING
     reason: Annotated[str, Field(max_length=128)] = ""
-    message: Annotated[str, Field("A sentence that says what to do.", max_length=MESSAGE_LENGTH)] = ""
+    message: Annotated[str, Field("What to do about it.", max_length=MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
@@ -309,7 +322,7 @@ class TaskStatus:
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[
         tuple[ReportedHazard, ...],
-        Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED),
+        Field("Findings that refuse the node, and warnings.", max_items=CONTAINERS_LISTED),
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None

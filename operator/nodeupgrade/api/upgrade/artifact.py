@@ -10,7 +10,7 @@ from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_L
 SOURCES: Final = ("image", "platforms", "preStaged")
 
 _SHA256 = Field(
-    "What sha256sum prints for the file.",
+    "SHA-256 of the file, in hexadecimal, as printed by sha256sum.",
     max_length=64,
     pattern="[0-9a-f]{64}",
     expected="64 lower-case hexadecimal digits, as sha256sum prints them",
@@ -30,18 +30,18 @@ class ImageArtifact:
     ref: Annotated[
         str,
         Field(
-            "The image, pinned by its digest.",
+            "Reference of the image, pinned by digest.",
             max_length=IMAGE_LENGTH,
             pattern=r"[^\s@]+@sha256:[0-9a-f]{64}",
             expected="an image pinned by its digest, such as registry.example/kubelet@sha256:…64 hexadecimal digits…",
         ),
     ]
-    path: Annotated[str, _PATH, Field("The kubelet inside the image.")]
+    path: Annotated[str, _PATH, Field("Path of the kubelet inside the image.")]
     pull_secret: Annotated[
         str | None,
         Field(
-            "Secret of the operator's namespace that the image is pulled with. The agent's own image is then pulled"
-            " with it, too, and not with the secrets of the service account.",
+            "Name of a Secret in the operator's namespace that is used to pull the image. The agent's own image is "
+            "then pulled with the same Secret instead of those of the service account.",
             min_length=1,
             max_length=NAME_LENGTH,
         ),
@@ -55,7 +55,7 @@ class Download:
     url: Annotated[
         str,
         Field(
-            "Where to download from.",
+            "URL to download the kubelet from.",
             max_length=URL_LENGTH,
             pattern=r"https?://[^\s]+",
             expected="an https or http URL",
@@ -68,7 +68,7 @@ class Download:
 class PreStagedFile:
     """A kubelet that lies on the node."""
 
-    path: Annotated[str, _PATH, Field("The file on the node.")]
+    path: Annotated[str, _PATH, Field("Absolute path of the file on the node.")]
     sha256: Annotated[str, _SHA256]
 
 
@@ -77,7 +77,7 @@ class Artifact:
     """Where the kubelet comes from; exactly one is set."""
 
     SCHEMA: ClassVar = Field(
-        "Where the kubelet binary comes from; exactly one source, always with a digest.",
+        "Where the kubelet binary comes from. Exactly one source must be set, and each has a digest.",
         expected="one of image, platforms and preStaged",
         rules=(
             Rule(
@@ -89,12 +89,14 @@ class Artifact:
         transitions=(immutable(),),
     )
 
-    image: Annotated[ImageArtifact | None, Field("An image that holds the kubelet; it needs no shell.")] = None
+    image: Annotated[
+        ImageArtifact | None, Field("A container image that contains the kubelet. It does not need a shell.")
+    ] = None
     platforms: Annotated[
-        Mapping[str, Download] | None, _BY_PLATFORM, Field("Downloads by platform, for example linux-amd64.")
+        Mapping[str, Download] | None, _BY_PLATFORM, Field("Downloads, keyed by platform, for example linux-amd64.")
     ] = None
     pre_staged: Annotated[
         Mapping[str, PreStagedFile] | None,
         _BY_PLATFORM,
-        Field("Files that lie on the nodes already, by platform."),
+        Field("Files that already exist on the nodes, keyed by platform."),
     ] = None

@@ -41,15 +41,20 @@ class PrometheusQuery:
     """A query, and what must be true of every sample that it returns."""
 
     server: Annotated[
-        str, _NAME, Field("Name of a Prometheus in the operator's configuration, which has its URL.", defaulted=True)
+        str,
+        _NAME,
+        Field("Name of a Prometheus server in the operator's configuration, which contains its URL.", defaulted=True),
     ] = "default"
     query: Annotated[
-        str, Field("An instant query in PromQL. A result without samples is an error.", min_length=1, max_length=4096)
+        str, Field("Instant query in PromQL. A result without samples is an error.", min_length=1, max_length=4096)
     ]
     expression: Annotated[
         str,
         _EXPRESSION,
-        Field("CEL, evaluated for each sample; variables: value, a number, and labels. For example value < 0.01."),
+        Field(
+            "CEL expression that must be true for each sample. Variables: value (a number) and labels. For example: "
+            "value < 0.01."
+        ),
     ]
 
 
@@ -75,7 +80,7 @@ class ClusterObjects:
     api_version: Annotated[
         str,
         Field(
-            "Group and version of the objects, for example apps/v1.",
+            "API group and version of the objects, for example apps/v1.",
             max_length=NAME_LENGTH,
             pattern=r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*",
             expected="a group and version such as apps/v1, or v1",
@@ -84,21 +89,28 @@ class ClusterObjects:
     resource: Annotated[
         str,
         Field(
-            "Their resource, in the plural, as roles name it, for example deployments.",
+            "Plural name of the resource, as in RBAC rules, for example deployments.",
             max_length=LABEL_LENGTH,
             pattern="[a-z]([-a-z0-9]*[a-z0-9])?",
             expected="a resource in the plural such as deployments",
         ),
     ]
     namespace: Annotated[
-        str | None, _NAME, Field("Their namespace. Unset: all namespaces, or the resource has none.")
+        str | None,
+        _NAME,
+        Field("Namespace of the objects. If unset, objects of all namespaces, or cluster-scoped objects."),
     ] = None
-    name: Annotated[str | None, _OBJECT_NAME, Field("The name of the only object.")] = None
-    selector: Annotated[LabelSelector | None, Field("Or objects by label. That there are none is an error.")] = None
+    name: Annotated[str | None, _OBJECT_NAME, Field("Name of a single object. Mutually exclusive with selector.")] = (
+        None
+    )
+    selector: Annotated[
+        LabelSelector | None,
+        Field("Selects objects by label. It is an error if there are none. Mutually exclusive with name."),
+    ] = None
     expression: Annotated[
         str,
         _EXPRESSION,
-        Field("CEL, evaluated for each object, which is the variable object."),
+        Field("CEL expression that must be true for each object. Variable: object."),
     ]
 
 
@@ -130,36 +142,37 @@ class HealthCheck:
         ),
     )
 
-    name: Annotated[str, _NAME, Field("Name of the check, for messages.")]
-    prometheus: Annotated[PrometheusQuery | None, Field("Metrics, and what must be true of them.")] = None
-    objects: Annotated[ClusterObjects | None, Field("Objects of the cluster, and what must be true of each.")] = None
+    name: Annotated[str, _NAME, Field("Name of the check, used in messages.")]
+    prometheus: Annotated[PrometheusQuery | None, Field("Evaluates metrics of a Prometheus server.")] = None
+    objects: Annotated[ClusterObjects | None, Field("Evaluates objects of the cluster.")] = None
     interval: Annotated[
-        timedelta, Field("How often it is evaluated, from 5s to 1h.", positive=True, defaulted=True)
+        timedelta, Field("How often the check is evaluated, from 5s to 1h.", positive=True, defaulted=True)
     ] = timedelta(seconds=30)
     for_: Annotated[
         timedelta,
         Field(
-            "How long it must have held without a gap, also since the last node was finished, before a node is "
-            "started; and how long it must have failed before onFailure: Abort ends the rollout.",
+            "How long the check must have passed without interruption, also since the last node was finished, before "
+            "a node is started; and how long it must have failed before onFailure: Abort ends the rollout.",
             defaulted=True,
         ),
     ] = timedelta(minutes=1)
-    timeout: Annotated[timedelta, Field("How long one evaluation may take.", positive=True, defaulted=True)] = (
-        timedelta(seconds=10)
+    timeout: Annotated[timedelta, Field("Timeout of one evaluation.", positive=True, defaulted=True)] = timedelta(
+        seconds=10
     )
     on_failure: Annotated[
         OnFailure,
         Field(
-            "Pause: no further node is started until the check holds again. Abort: the rollout ends, once a node was "
-            "started and nodes in flight are finished. A check that cannot be evaluated always pauses.",
+            "Pause: no further node is started until the check passes again. Abort: if a node was started already, "
+            "the rollout ends once the nodes in flight are finished. A check that cannot be evaluated always pauses "
+            "the rollout.",
             defaulted=True,
         ),
     ] = OnFailure.PAUSE
 
 
 HEALTH_CHECKS = Field(
-    "Conditions of the cluster that must hold before a node is started, through the soak of a wave, and before the "
-    "rollout succeeds.",
+    "Checks of the cluster's health that must pass before a node is started, during the soak of a wave, and before "
+    "the rollout succeeds.",
     max_items=MOST_CHECKS,
     list_map_key="name",
     defaulted=True,

@@ -111,8 +111,8 @@ class NodeExclusion:
     """Nodes to exclude although they are selected."""
 
     SCHEMA: ClassVar = Field(
-        "Nodes that are left out although they are selected. Names, and a selector where there was none, may be added "
-        "at any time; nothing may be taken away.",
+        "Nodes to exclude although they are selected. Names can be added at any time, as can a selector where there "
+        "was none; nothing can be removed.",
         defaulted=True,
         mutable=True,
         transitions=(
@@ -124,12 +124,12 @@ class NodeExclusion:
         ),
     )
 
-    selector: Annotated[LabelSelector | None, Field("Nodes to leave out, by label.")] = None
+    selector: Annotated[LabelSelector | None, Field("Excludes nodes by label.")] = None
     names: Annotated[
         tuple[NameOfNode, ...],
         SET,
         Field(
-            "Nodes to leave out, by name.",
+            "Names of nodes to exclude.",
             max_items=MOST_NAMES,
             defaulted=True,
             transitions=(
@@ -144,7 +144,7 @@ class NodeSelection:
     """Which nodes to upgrade: those selected and those named, or all, except those excluded."""
 
     SCHEMA: ClassVar = Field(
-        "Which nodes are upgraded.",
+        "The nodes to upgrade.",
         expected="a selector, names, or all: true",
         rules=(
             Rule(
@@ -156,30 +156,41 @@ class NodeSelection:
         transitions=(stays_or_not("selector"),),
     )
 
-    selector: Annotated[LabelSelector | None, IMMUTABLE, Field("Nodes by label.")] = None
+    selector: Annotated[LabelSelector | None, IMMUTABLE, Field("Selects nodes by label.")] = None
     names: Annotated[
         tuple[NameOfNode, ...],
         SET,
         IMMUTABLE,
-        Field("Nodes by name, beside those that are selected.", max_items=MOST_NAMES, defaulted=True),
+        Field(
+            "Names of nodes to upgrade in addition to those that the selector matches.",
+            max_items=MOST_NAMES,
+            defaulted=True,
+        ),
     ] = ()
-    all: Annotated[bool, IMMUTABLE, Field("All nodes, without a selector.", defaulted=True)] = False
+    all: Annotated[bool, IMMUTABLE, Field("Selects all nodes; no selector is needed then.", defaulted=True)] = False
     exclude: NodeExclusion = field(default_factory=NodeExclusion)
     control_plane: Annotated[
         bool,
         IMMUTABLE,
-        Field("Whether nodes with a control plane's role label belong; those named always do.", defaulted=True),
+        Field(
+            "Whether to include nodes with the role label of the control plane. Nodes listed by name are always "
+            "included.",
+            defaulted=True,
+        ),
     ] = False
     cordoned: Annotated[
         CordonedPolicy,
         IMMUTABLE,
-        Field("Whether nodes that somebody else cordoned are left alone or upgraded as they are.", defaulted=True),
+        Field(
+            "Whether nodes that were cordoned by somebody else are skipped or upgraded (and stay cordoned).",
+            defaulted=True,
+        ),
     ] = CordonedPolicy.SKIP
     not_ready: Annotated[
         NotReadyPolicy,
         IMMUTABLE,
         Field(
-            "Whether nodes that have not been Ready for five minutes are passed over, or waited for until they are.",
+            "Whether nodes that have not been Ready for five minutes are skipped, or waited for.",
             defaulted=True,
         ),
     ] = NotReadyPolicy.SKIP
@@ -187,7 +198,8 @@ class NodeSelection:
         Membership,
         IMMUTABLE,
         Field(
-            "Whether nodes that come to match after the plan was made belong to the rollout (Continuous).",
+            "Whether the set of nodes is fixed when the rollout is planned (Snapshot), or also includes nodes that "
+            "match later (Continuous).",
             defaulted=True,
         ),
     ] = Membership.SNAPSHOT

@@ -74,11 +74,15 @@ def _action_rule() -> TransitionRule:
 class HashSettings:
     """How to treat stored hashes."""
 
-    SCHEMA: ClassVar = Field("What may be done to the hashes that kubelets store with containers.", defaulted=True)
+    SCHEMA: ClassVar = Field("How to treat the hashes that kubelets store with containers.", defaulted=True)
 
     mode: Annotated[
         HashMode,
-        Field("AssertUnchanged refuses nodes where any stored hash would have to be rewritten.", defaulted=True),
+        Field(
+            "Rewrite: stored hashes are rewritten where necessary. AssertUnchanged: nodes where any stored hash would"
+            " have to be rewritten are refused.",
+            defaulted=True,
+        ),
     ] = HashMode.REWRITE
 
 
@@ -101,7 +105,7 @@ class UpgradeSpec:
         str,
         IMMUTABLE,
         Field(
-            "The kubelet version to reach, for example v1.33.13.",
+            "The kubelet version to upgrade the nodes to, for example v1.33.13.",
             max_length=LABEL_LENGTH,
             pattern=r"v1\.[0-9]{1,4}\.[0-9]{1,4}([-+][0-9A-Za-z.-]+)?",
             expected="a version such as v1.33.13",
@@ -111,14 +115,15 @@ class UpgradeSpec:
     nodes: NodeSelection
     files: Annotated[tuple[NodeFile, ...], FILES, IMMUTABLE] = ()
     allow_downgrade: Annotated[
-        bool, IMMUTABLE, Field("Whether nodes that run a newer kubelet may be taken back.", defaulted=True)
+        bool, IMMUTABLE, Field("Whether nodes that run a newer kubelet may be downgraded.", defaulted=True)
     ] = False
     from_versions: Annotated[
         tuple[_VersionPrefix, ...],
         SET,
         IMMUTABLE,
         Field(
-            "Upgrade only nodes whose version begins like one of these, for example v1.30 or v1.30.4. Empty: all.",
+            "Upgrade only nodes that run one of these versions: minor versions such as v1.30, or exact ones such as "
+            "v1.30.4. If empty, nodes of any version are upgraded.",
             max_items=32,
             defaulted=True,
         ),
@@ -127,7 +132,8 @@ class UpgradeSpec:
         SkewPolicy,
         IMMUTABLE,
         Field(
-            "Whether a target outside the API server's supported kubelet versions is refused or only mentioned.",
+            "Whether a version outside the supported skew of the API server is refused (Enforce) or only reported "
+            "(Warn).",
             defaulted=True,
         ),
     ] = SkewPolicy.ENFORCE
@@ -135,8 +141,8 @@ class UpgradeSpec:
     waves: Annotated[
         tuple[Wave, ...],
         Field(
-            "Groups of nodes, one finished before the next begins; nodes that no wave takes form the last wave, "
-            "remainder. Only the limits maxConcurrent, soak and failureThreshold may be changed.",
+            "Groups of nodes that are upgraded one after the other. Nodes that no wave selects form a last wave named"
+            " remainder. Only maxConcurrent, soak and failureThreshold can be changed.",
             max_items=MOST_WAVES,
             list_map_key="name",
             defaulted=True,
@@ -147,8 +153,8 @@ class UpgradeSpec:
     windows: Annotated[
         tuple[Window, ...],
         Field(
-            "When nodes may be started: in any of the windows, less the blackouts. Without windows: at any time. "
-            "Nodes in flight are always finished.",
+            "Maintenance windows: nodes are started only during a window, except during blackouts. If empty, nodes "
+            "are started at any time. Nodes in flight are always finished.",
             max_items=16,
             defaulted=True,
             mutable=True,
@@ -156,7 +162,9 @@ class UpgradeSpec:
     ] = ()
     blackouts: Annotated[
         tuple[Blackout, ...],
-        Field("When no node may be started, whatever the windows say.", max_items=16, defaulted=True, mutable=True),
+        Field(
+            "Periods during which no node is started, even during a window.", max_items=16, defaulted=True, mutable=True
+        ),
     ] = ()
     health_checks: Annotated[tuple[HealthCheck, ...], HEALTH_CHECKS] = ()
     kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
@@ -166,12 +174,16 @@ class UpgradeSpec:
     overlap_policy: Annotated[
         OverlapPolicy,
         IMMUTABLE,
-        Field("When an older rollout holds the same nodes: wait for it, or ask for a human.", defaulted=True),
+        Field(
+            "What to do when an older rollout selects the same nodes. Queue: wait for it. Fail: stall until a person "
+            "resolves the conflict.",
+            defaulted=True,
+        ),
     ] = OverlapPolicy.QUEUE
     deletion_policy: Annotated[
         DeletionPolicy,
         Field(
-            "What happens to nodes in flight when this object is deleted; nodes that were upgraded stay upgraded.",
+            "What happens to nodes in flight when this object is deleted. Nodes that were upgraded stay upgraded.",
             defaulted=True,
             mutable=True,
         ),
@@ -179,8 +191,9 @@ class UpgradeSpec:
     action: Annotated[
         RolloutAction,
         Field(
-            "Plan reports what would happen and touches nothing. Pause starts no further node; nodes in flight are "
-            "finished. Abort ends the rollout for good; nodes in flight are taken back unless they are all but done.",
+            "Run: the nodes are upgraded. Plan: reports what an upgrade would do, without touching anything. Pause: "
+            "no further node is started; nodes in flight are finished. Abort: the rollout ends for good; nodes in "
+            "flight are rolled back unless they are about to finish.",
             defaulted=True,
             mutable=True,
             transitions=(_action_rule(),),
@@ -190,7 +203,7 @@ class UpgradeSpec:
         tuple[Annotated[str, Field(min_length=1, max_length=LABEL_LENGTH)], ...],
         SET,
         Field(
-            "Waves that may begin although their approval is Manual. Names are added, never taken away.",
+            "Names of waves with approval: Manual that may begin. Names can be added, but not removed.",
             max_items=MOST_WAVES + 1,
             defaulted=True,
             mutable=True,

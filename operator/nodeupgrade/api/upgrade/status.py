@@ -22,29 +22,29 @@ from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 class Counts:
     """Numbers of nodes by state; their sum is ``total``."""
 
-    SCHEMA: ClassVar = Field("Nodes by how they stand; their sum is total.")
+    SCHEMA: ClassVar = Field("Number of nodes by state. Their sum is total.")
 
     total: Count = 0
     pending: Count = 0
     in_progress: Count = 0
     succeeded: Count = 0
-    skipped: Annotated[Count, Field("Left alone on purpose.")] = 0
-    refused: Annotated[Count, Field("Untouched, because something speaks against it.")] = 0
-    failed: Annotated[Count, Field("Given up.")] = 0
+    skipped: Annotated[Count, Field("Nodes that were skipped.")] = 0
+    refused: Annotated[Count, Field("Nodes that were refused and not touched.")] = 0
+    failed: Annotated[Count, Field("Nodes that failed.")] = 0
     rolled_back: Count = 0
-    rollback_failed: Annotated[Count, Field("They need a human.")] = 0
+    rollback_failed: Annotated[Count, Field("Nodes that need a person.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTotals:
     """Numbers of containers on all nodes that have been verified."""
 
-    SCHEMA: ClassVar = Field("Containers of the nodes that have been verified.")
+    SCHEMA: ClassVar = Field("Containers of the verified nodes.")
 
-    baseline: Annotated[Count, Field("Running before.")] = 0
-    rewritten: Annotated[Count, Field("Whose stored hash was rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Whose stored hash was right for both versions.")] = 0
-    restarted: Annotated[Count, Field("Which should be 0.")] = 0
+    baseline: Annotated[Count, Field("Number of containers that ran before.")] = 0
+    rewritten: Annotated[Count, Field("Number of containers whose stored hash was rewritten.")] = 0
+    unchanged: Annotated[Count, Field("Number of containers whose stored hash was already right.")] = 0
+    restarted: Annotated[Count, Field("Number of containers that were restarted. Should be 0.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,10 @@ class Condition:
 
     type: Annotated[str, Field(max_length=64)]
     status: ConditionStatus
-    reason: Annotated[str, Field("In one word, for programs.", max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
-    message: Annotated[str, Field("In a sentence, for people.", max_length=CONDITION_MESSAGE_LENGTH)]
-    last_transition_time: Annotated[datetime, Field("When the status last changed.")]
-    observed_generation: Annotated[int, Field("The generation of the spec that this is about.")] = 0
+    reason: Annotated[str, Field("Reason, as one CamelCase word.", max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
+    message: Annotated[str, Field("Message for people.", max_length=CONDITION_MESSAGE_LENGTH)]
+    last_transition_time: Annotated[datetime, Field("When the status of the condition last changed.")]
+    observed_generation: Annotated[int, Field("The generation of the spec that this was derived from.")] = 0
 
 
 class RolloutPhase(StrEnum):
@@ -129,16 +129,16 @@ class WaveStatus:
     """The status of one wave."""
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
-    state: Annotated[WaveState, Field("Where the wave is.")] = WaveState.PENDING
-    total: Annotated[Count, Field("Its nodes.")] = 0
+    state: Annotated[WaveState, Field("Phase of the wave.")] = WaveState.PENDING
+    total: Annotated[Count, Field("Number of nodes of the wave.")] = 0
     succeeded: Count = 0
     skipped: Count = 0
     refused: Count = 0
-    failed: Annotated[Count, Field("Nodes that failed or were rolled back.")] = 0
+    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
     in_progress: Count = 0
     started_at: datetime | None = None
-    completed_at: Annotated[datetime | None, Field("When its last node was finished.")] = None
-    approved_by: Annotated[str | None, Field("Who or what approved it.", max_length=APPROVER_LENGTH)] = None
+    completed_at: Annotated[datetime | None, Field("When the last node of the wave was finished.")] = None
+    approved_by: Annotated[str | None, Field("Who or what approved the wave.", max_length=APPROVER_LENGTH)] = None
     approved_at: datetime | None = None
 
 
@@ -146,25 +146,25 @@ class WaveStatus:
 class CurrentWave:
     """The wave in progress: number ``index`` of ``of`` waves."""
 
-    SCHEMA: ClassVar = Field("The wave that is worked on.")
+    SCHEMA: ClassVar = Field("The current wave.")
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
-    index: Annotated[int, Field("Counted from 1.", minimum=1)]
+    index: Annotated[int, Field("Position of the wave, counted from 1.", minimum=1)]
     of: Annotated[int, Field(minimum=1)]
     started_at: datetime | None = None
-    soak_until: Annotated[datetime | None, Field("When the rest after its last node is over.")] = None
+    soak_until: Annotated[datetime | None, Field("When the soak of the wave ends.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
     """What ``action: Plan`` found on the nodes."""
 
-    SCHEMA: ClassVar = Field("What action Plan found on the nodes.")
+    SCHEMA: ClassVar = Field("Result of action: Plan on the nodes.")
 
-    checked: Annotated[Count, Field("Nodes that have reported.")] = 0
-    refused: Annotated[Count, Field("Of these, nodes that would be refused.")] = 0
-    rewritten: Annotated[Count, Field("Containers whose stored hash would be rewritten.")] = 0
-    would_restart: Annotated[Count, Field("Containers that a plain kubelet swap would restart.")] = 0
+    checked: Annotated[Count, Field("Number of nodes that have reported.")] = 0
+    refused: Annotated[Count, Field("Number of these nodes that would be refused.")] = 0
+    rewritten: Annotated[Count, Field("Number of containers whose stored hash would be rewritten.")] = 0
+    would_restart: Annotated[Count, Field("Number of containers that a plain kubelet swap would restart.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,54 +172,58 @@ class UpgradeStatus:
     """What the control plane reports; bounded for any size of fleet."""
 
     SCHEMA: ClassVar = Field(
-        "What is true of the rollout; programs use the conditions.", defaulted=True, default={"observedGeneration": -1}
+        "Status of the rollout. Programs should use the conditions.", defaulted=True, default={"observedGeneration": -1}
     )
 
     observed_generation: Annotated[
         int,
         Field(
-            "The generation of the spec that this is about; -1 before the control plane has seen the object.",
+            "The generation of the spec that the status was derived from. -1 until the control plane has seen the "
+            "object.",
             defaulted=True,
         ),
     ] = -1
     accepted_spec_digest: Annotated[
-        str, Field("Of what may not be changed in the spec, once it was accepted.", max_length=80)
+        str, Field("Digest of the immutable fields of the spec, once it was accepted.", max_length=80)
     ] = ""
     last_handled_retry: Annotated[
-        str, Field("The token of the last retry that was carried out.", max_length=RETRY_TOKEN_LENGTH)
+        str, Field("Token of the last retry that was carried out.", max_length=RETRY_TOKEN_LENGTH)
     ] = ""
-    phase: Annotated[str, Field("For people only; programs use the conditions.", max_length=32)] = ""
-    progress: Annotated[str, Field("Nodes that are finished, of all nodes.", max_length=32)] = ""
-    failed: Annotated[Count, Field("Nodes that failed or were rolled back.")] = 0
+    phase: Annotated[
+        str, Field("Phase of the rollout, for people. Programs should use the conditions.", max_length=32)
+    ] = ""
+    progress: Annotated[str, Field("Finished nodes out of all nodes.", max_length=32)] = ""
+    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
     counts: Counts = Counts()
     containers: ContainerTotals = ContainerTotals()
     in_flight: Annotated[
         tuple[NameOfNode, ...],
         SET,
-        Field("Nodes that hold a slot; written before a node is touched.", max_items=SLOTS),
+        Field("Nodes in flight. A node is listed here before it is touched.", max_items=SLOTS),
     ] = ()
-    failures: Annotated[tuple[NodeFailure, ...], Field("The latest of them.", max_items=FAILURES_LISTED)] = ()
-    skips: Annotated[Mapping[str, Count] | None, Field("Reason to number of nodes.", max_properties=24)] = None
+    failures: Annotated[tuple[NodeFailure, ...], Field("The latest failures.", max_items=FAILURES_LISTED)] = ()
+    skips: Annotated[Mapping[str, Count] | None, Field("Number of nodes by reason.", max_properties=24)] = None
     accepted: Annotated[
         Mapping[str, Count] | None,
-        Field("Accepted checks that found something, to the number of nodes.", max_properties=16),
+        Field("Number of nodes by accepted check that found something.", max_properties=16),
     ] = None
     current_wave: CurrentWave | None = None
     waves: Annotated[
         tuple[WaveStatus, ...], Field("All waves, in order.", max_items=MOST_WAVES + 1, list_map_key="name")
     ] = ()
     ended_by_check: Annotated[
-        str | None, Field("The health check that has ended the rollout, for good.", max_length=LABEL_LENGTH)
+        str | None, Field("Name of the health check that ended the rollout.", max_length=LABEL_LENGTH)
     ] = None
     preview: PlanSummary | None = None
-    next_window: Annotated[datetime | None, Field("When nodes may be started again.")] = None
-    planned_at: Annotated[datetime | None, Field("When every selected node had been claimed.")] = None
+    next_window: Annotated[datetime | None, Field("When the next window opens.")] = None
+    planned_at: Annotated[datetime | None, Field("When all selected nodes had been claimed.")] = None
     started_at: Annotated[datetime | None, Field("When the first node was started.")] = None
     completed_at: Annotated[datetime | None, Field("When the rollout was over.")] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(
-            "Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, ReadinessGuarded.",
+            "Conditions: Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, "
+            "ReadinessGuarded.",
             max_items=16,
             list_map_key="type",
         ),

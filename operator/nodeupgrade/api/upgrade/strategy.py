@@ -38,19 +38,28 @@ class ThresholdPolicy(StrEnum):
 class Topology:
     """Limits per failure domain, which is the value of a node label; nodes without the label form a domain."""
 
-    SCHEMA: ClassVar = Field("Limits by failure domain; nodes without the label form a domain of their own.")
+    SCHEMA: ClassVar = Field("Limits per failure domain. Nodes without the label form a domain of their own.")
 
     key: Annotated[
         str,
         LABEL_KEY,
-        Field("The node label whose value names the domain, for example topology.kubernetes.io/zone."),
+        Field("Node label whose value is the name of the domain, for example topology.kubernetes.io/zone."),
     ]
     max_per_domain: Annotated[
-        int, Field("Nodes in flight at the same time in one domain.", minimum=1, maximum=SLOTS, defaulted=True)
+        int,
+        Field(
+            "Maximum number of nodes in flight at the same time in one domain.",
+            minimum=1,
+            maximum=SLOTS,
+            defaulted=True,
+        ),
     ] = 1
     mode: Annotated[
         TopologyMode,
-        Field("Whether one domain is finished before the next, or all are worked on a little.", defaulted=True),
+        Field(
+            "ZoneByZone: one domain is completed before the next. Spread: nodes in flight are spread over all domains.",
+            defaulted=True,
+        ),
     ] = TopologyMode.SPREAD
 
 
@@ -63,7 +72,7 @@ class Growth:
     """
 
     SCHEMA: ClassVar = Field(
-        "Begin each wave, and begin anew after each failure, with one node in flight.",
+        "Start each wave, and start again after each failure, with one node in flight.",
         defaulted=True,
         rules=(
             Rule(
@@ -77,26 +86,34 @@ class Growth:
     type: Annotated[
         GrowthType,
         Field(
-            "Fixed: the limit at once. Linear, Exponential: after as many successes in a row as there are slots, slots "
-            "are added or multiplied by factor.",
+            "Fixed: the limit applies from the beginning. Linear, Exponential: after as many consecutive successes as"
+            " there are slots, factor is added to the number of slots, or multiplies it.",
             defaulted=True,
         ),
     ] = GrowthType.FIXED
-    factor: Annotated[int, Field("Slots to add, or to multiply by.", minimum=1, maximum=SLOTS, defaulted=True)] = 2
-    cap: Annotated[IntOrPercent | None, Field("Where growth ends, beside maxConcurrent.", maximum=SLOTS)] = None
+    factor: Annotated[
+        int, Field("Number of slots to add, or to multiply by.", minimum=1, maximum=SLOTS, defaulted=True)
+    ] = 2
+    cap: Annotated[
+        IntOrPercent | None, Field("Number of slots at which growth ends, in addition to maxConcurrent.", maximum=SLOTS)
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """Budgets: limits on nodes in flight, unavailable and failed."""
 
-    SCHEMA: ClassVar = Field("Budgets. All of them may be changed at any time.", defaulted=True, mutable=True)
+    SCHEMA: ClassVar = Field(
+        "Limits on how many nodes are upgraded at the same time, and may fail. All of them can be changed at any time.",
+        defaulted=True,
+        mutable=True,
+    )
 
     max_concurrent: Annotated[
         IntOrPercent,
         Field(
-            "Nodes in flight at the same time, at most 100. A percentage is of the rollout's nodes and rounds down, to "
-            "at least one.",
+            "Maximum number of nodes in flight at the same time, up to 100. A percentage is relative to the nodes of "
+            "the rollout and rounds down, but to no less than one.",
             maximum=SLOTS,
             defaulted=True,
         ),
@@ -104,19 +121,26 @@ class Strategy:
     max_unavailable: Annotated[
         IntOrPercent | None,
         Field(
-            "Nodes of the rollout that may be unavailable at the same time for whatever reason: in flight, cordoned or "
-            "not Ready. Unset: 10%, and at least one more than maxConcurrent."
+            "Maximum number of nodes of the rollout that are unavailable at the same time for any reason: in flight, "
+            "cordoned, or not Ready. Defaults to 10%, but to no less than one more than maxConcurrent."
         ),
     ] = None
     topology: Topology | None = None
     growth: Growth = field(default_factory=Growth)
-    node_interval: Annotated[timedelta, Field("Rest after a node's success.", defaulted=True)] = timedelta()
+    node_interval: Annotated[
+        timedelta, Field("How long to wait after a node has succeeded before the next one is started.", defaulted=True)
+    ] = timedelta()
     failure_threshold: Annotated[
         IntOrPercent,
-        Field("Failed or rolled-back nodes at which no further node is started.", defaulted=True),
+        Field("Number of failed or rolled-back nodes at which no further node is started.", defaulted=True),
     ] = ONE
     on_threshold: Annotated[
-        ThresholdPolicy, Field("Whether the rollout then waits for a human, or ends.", defaulted=True)
+        ThresholdPolicy,
+        Field(
+            "What happens when the failure threshold is reached. Pause: the rollout waits for a person. Abort: it "
+            "ends.",
+            defaulted=True,
+        ),
     ] = ThresholdPolicy.PAUSE
 
 
@@ -124,10 +148,15 @@ class Strategy:
 class Timeouts:
     """How long one node, one wave and the whole rollout may take; None means no limit."""
 
-    SCHEMA: ClassVar = Field("How long things may take.", defaulted=True, mutable=True)
+    SCHEMA: ClassVar = Field("Time limits.", defaulted=True, mutable=True)
 
-    node: Annotated[timedelta, Field("One node, before its run is aborted.", positive=True, defaulted=True)] = (
-        timedelta(minutes=15)
-    )
-    wave: Annotated[timedelta | None, Field("One wave; unset: for ever.", positive=True)] = None
-    total: Annotated[timedelta | None, Field("The whole rollout; unset: for ever.", positive=True)] = None
+    node: Annotated[
+        timedelta,
+        Field("How long the upgrade of one node may take before it is aborted.", positive=True, defaulted=True),
+    ] = timedelta(minutes=15)
+    wave: Annotated[
+        timedelta | None, Field("How long one wave may take. If unset, there is no limit.", positive=True)
+    ] = None
+    total: Annotated[
+        timedelta | None, Field("How long the whole rollout may take. If unset, there is no limit.", positive=True)
+    ] = None

@@ -44,7 +44,7 @@ class Wave:
     name: Annotated[
         str,
         Field(
-            "Name of the wave, a DNS label.",
+            "Name of the wave. Must be a DNS label.",
             min_length=1,
             max_length=LABEL_LENGTH,
             pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
@@ -61,37 +61,50 @@ class Wave:
     selector: Annotated[
         LabelSelector | None,
         IMMUTABLE,
-        Field("Nodes of the wave, by label; a node belongs to the first wave that takes it."),
+        Field(
+            "Selects the nodes of the wave by label. A node belongs to the first wave that selects it. Mutually "
+            "exclusive with size."
+        ),
     ] = None
     size: Annotated[
         IntOrPercent | None,
         IMMUTABLE,
-        Field("Or so many of the nodes that are left; a percentage is of the rollout's nodes."),
+        Field(
+            "How many of the nodes that no earlier wave selects belong to the wave. A percentage is relative to all "
+            "nodes of the rollout. Mutually exclusive with selector."
+        ),
     ] = None
     max_concurrent: Annotated[
         IntOrPercent | None,
         Field(
-            "Nodes of the wave in flight at the same time, beside the strategy's limit; a percentage is of the wave's "
-            "nodes and rounds down, to at least one.",
+            "Maximum number of nodes of the wave in flight at the same time, in addition to the limit of the "
+            "strategy. A percentage is relative to the nodes of the wave and rounds down, but to no less than one.",
             maximum=SLOTS,
             mutable=True,
         ),
     ] = None
-    soak: Annotated[timedelta, Field("Rest after the wave's last node.", defaulted=True, mutable=True)] = timedelta()
+    soak: Annotated[
+        timedelta,
+        Field(
+            "How long to wait after the last node of the wave before the next wave begins.",
+            defaulted=True,
+            mutable=True,
+        ),
+    ] = timedelta()
     approval: Annotated[
         ApprovalPolicy,
         IMMUTABLE,
         Field(
-            "Whether the wave begins by itself, or when its name is in approvedWaves or in the annotation "
-            "nodeupgrade.dev/approve.",
+            "Auto: the wave begins by itself. Manual: it begins when approvedWaves or the annotation "
+            "nodeupgrade.dev/approve contains its name.",
             defaulted=True,
         ),
     ] = ApprovalPolicy.AUTO
     failure_threshold: Annotated[
         IntOrPercent | None,
         Field(
-            "Failed or rolled-back nodes of the wave at which no further node is started, beside the strategy's "
-            "threshold.",
+            "Number of failed or rolled-back nodes of the wave at which no further node is started, in addition to "
+            "the threshold of the strategy.",
             mutable=True,
         ),
     ] = None

@@ -27,14 +27,15 @@ class Window:
     start: Annotated[
         str,
         Field(
-            "Cron expression of five fields: minute, hour, day of month, month, day of week.",
+            "When the window opens, as a cron expression with five fields: minute, hour, day of month, month, day of "
+            "week.",
             max_length=128,
             pattern=r"\S+( +\S+){4}",
             expected="a cron expression of five fields such as '0 22 * * 1-5'",
             checks=(lambda start: _problem(replace(_PLAIN, start=start)),),
         ),
     ]
-    duration: Annotated[timedelta, Field("How long it stays open.", positive=True)]
+    duration: Annotated[timedelta, Field("How long the window stays open.", positive=True)]
     time_zone: Annotated[
         str,
         Field(
@@ -73,8 +74,8 @@ class Blackout:
         ),
     )
 
-    from_: Annotated[datetime, WRITTEN_TIME, Field("Its begin.")]
-    to: Annotated[datetime, WRITTEN_TIME, Field("Its end.")]
+    from_: Annotated[datetime, WRITTEN_TIME, Field("Start of the period.")]
+    to: Annotated[datetime, WRITTEN_TIME, Field("End of the period.")]
 
 
 def check_window(window: Window) -> None:
