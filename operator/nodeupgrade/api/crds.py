@@ -65,7 +65,7 @@ TASK_KIND = Kind(
     kind="NodeUpgradeTask",
     plural="nodeupgradetasks",
     short="nut",
-    description="One node's share of a rollout; it is named after its node.",
+    description="The upgrade of one node. It has the name of the node.",
     name=StringSchema(max_length=NAME_LENGTH),
     spec=schema_of(TaskSpec),
     status=schema_of(TaskStatus),

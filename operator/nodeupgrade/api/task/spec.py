@@ -193,7 +193,7 @@ class TaskSpec:
     action: Annotated[TaskAction, Field("What the agent is to do.", defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, Field("Reason for the action Abort.", max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    wave: Annotated[str, Field("The wave the node belongs to.", max_length=LABEL_LENGTH)] = ""
+    wave: Annotated[str, Field("The wave that the node belongs to.", max_length=LABEL_LENGTH)] = ""
     order: Annotated[Count, Field("Position of the node in the rollout, counted from 0.")] = 0
     retry: Annotated[str, Field("Token of the retry that reopened the task.", max_length=RETRY_TOKEN_LENGTH)] = ""
     resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been in progress.")] = False

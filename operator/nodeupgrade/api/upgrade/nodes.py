@@ -66,11 +66,11 @@ class Requirement:
         ),
     )
 
-    key: Annotated[str, LABEL_KEY, Field("The label's key.")]
+    key: Annotated[str, LABEL_KEY, Field("Key of the label.")]
     operator: Annotated[
-        str, Field("How the label's value relates to the values.", enum=("In", "NotIn", "Exists", "DoesNotExist"))
+        str, Field("How the value of the label relates to values.", enum=("In", "NotIn", "Exists", "DoesNotExist"))
     ]
-    values: Annotated[tuple[Annotated[str, _LABEL_VALUE], ...], Field("For In and NotIn only.", max_items=64)] = ()
+    values: Annotated[tuple[Annotated[str, _LABEL_VALUE], ...], Field("Values of the label, for In and NotIn only.", max_items=64)] = ()
 
 
 def _selects(selector: Json) -> bool:
@@ -96,7 +96,7 @@ class LabelSelector:
     match_labels: Annotated[
         Mapping[str, Annotated[str, _LABEL_VALUE]] | None,
         Field(
-            "Labels with exactly these values.",
+            "Labels that the node must have, with exactly these values.",
             max_properties=32,
             rules=(
                 keys_match(LABEL_KEY_PATTERN, "one of its keys is not the key of a label such as example.com/pool"),

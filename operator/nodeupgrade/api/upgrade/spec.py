@@ -97,7 +97,7 @@ class UpgradeSpec:
     """What a person requested, validated."""
 
     SCHEMA: ClassVar = Field(
-        "What is wanted. One object is one rollout: for another version, create another object.",
+        "The desired rollout. Each object is one rollout; to upgrade to another version, create another object.",
         rules=(APPROVALS_NAME_WAVES, NEEDS_IMAGE),
     )
 

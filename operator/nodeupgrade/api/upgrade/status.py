@@ -218,7 +218,7 @@ class UpgradeStatus:
     next_window: Annotated[datetime | None, Field("When the next window opens.")] = None
     planned_at: Annotated[datetime | None, Field("When all selected nodes had been claimed.")] = None
     started_at: Annotated[datetime | None, Field("When the first node was started.")] = None
-    completed_at: Annotated[datetime | None, Field("When the rollout was over.")] = None
+    completed_at: Annotated[datetime | None, Field("When the rollout ended.")] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(
