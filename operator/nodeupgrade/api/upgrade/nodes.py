@@ -70,7 +70,9 @@ class Requirement:
     operator: Annotated[
         str, Field("How the value of the label relates to values.", enum=("In", "NotIn", "Exists", "DoesNotExist"))
     ]
-    values: Annotated[tuple[Annotated[str, _LABEL_VALUE], ...], Field("Values of the label, for In and NotIn only.", max_items=64)] = ()
+    values: Annotated[
+        tuple[Annotated[str, _LABEL_VALUE], ...], Field("Values of the label, for In and NotIn only.", max_items=64)
+    ] = ()
 
 
 def _selects(selector: Json) -> bool:
