@@ -78,10 +78,10 @@ class TypedKube(KubeApi, Protocol):
         """Watch the pods bound to a node; without a resourceVersion, existing pods come first."""
         return self.watch(PODS, resource_version=resource_version, fields={"spec.nodeName": node})
 
-    async def emit_event(self, event: Event) -> None:
+    async def emit_event(self, event: Event) -> bool:
         """Create an event whose name is derived from its content, so that a repetition increments its count.
 
-        Events are for people, so errors of the API server are ignored.
+        Events are for people, so errors of the API server stop nothing. Returns whether it was recorded.
         """
         body = event_object(event, self.utcnow())
         try:
@@ -90,7 +90,8 @@ class TypedKube(KubeApi, Protocol):
             except ConflictError:
                 await self._increment(body)
         except NodeUpgradeError:
-            return
+            return False
+        return True
 
     async def _increment(self, body: Json) -> None:
         events, name = EVENTS.within(EVENT_NAMESPACE), body["metadata"]["name"]

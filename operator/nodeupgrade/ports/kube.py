@@ -263,8 +263,11 @@ class NodeSideKube(Protocol):
         """
         ...
 
-    async def emit_event(self, event: "Event") -> None:
-        """Record an event, or increase its count if it was recorded before. A failure to record is no error."""
+    async def emit_event(self, event: "Event") -> bool:
+        """Record an event, or increase its count if it was recorded before.
+
+        A failure to record is no error; returns whether it was recorded.
+        """
         ...
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import RestoreCordon
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
@@ -149,3 +149,20 @@ async def test_a_refused_uncordon_is_told() -> None:
     scene.kube.before_write = deny
     assert not await swept(scene)
     assert ("Node", "WriteRefused", 1) in await scene.events()
+
+
+async def test_what_a_busy_api_server_has_not_recorded_is_told_again() -> None:
+    scene = await stage(Part.HANG)
+    await leave(scene, "finalizer removed")
+
+    def busy(verb: str, name: str) -> None:
+        if verb == "create":
+            raise UnavailableError("too busy")
+
+    scene.kube.before_write = busy
+    assert not await swept(scene)
+    assert await warnings(scene) == []
+    scene.kube.before_write = lambda _verb, _name: None
+    assert not await swept(scene)
+    ((_, count),) = await warnings(scene)
+    assert count == 1

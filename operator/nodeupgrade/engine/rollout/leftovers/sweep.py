@@ -99,15 +99,14 @@ class Sweep:
         return decision
 
     async def _report(self, node: NodeView, decision: NodeAction) -> None:
-        """Emit an event, each one once: the sweep runs every half minute."""
+        """Emit an event, each one until it is recorded: the sweep runs every half minute, and tells in no other way."""
         if decision.reason is Reason.PROGRESSING or decision.message in self._reported:
             return
-        self._reported.add(decision.message)
         warning = not isinstance(decision, RestoreCordon)
         about = stub(NODES, node.name, node.uid)
-        await self._kube.emit_event(
-            Event(regarding=about, reason=decision.reason, message=decision.message, warning=warning)
-        )
+        event = Event(regarding=about, reason=decision.reason, message=decision.message, warning=warning)
+        if await self._kube.emit_event(event):
+            self._reported.add(decision.message)
         if not warning:
             self._reported.clear()
 
