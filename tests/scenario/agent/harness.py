@@ -128,7 +128,7 @@ class Kube:
         metadata = {**pod["metadata"], "resourceVersion": "1"}
         self.reports.put_nowait(WatchEvent(change, {**pod, "metadata": metadata}))
 
-    async def emit_event(self, event: Event) -> None:
+    async def emit_event(self, event: Event) -> bool:
         raise AssertionError("the agent tells the task, not the world")
 
     def wish(self, **changes: Any) -> None:
