@@ -28,7 +28,7 @@ KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
 RUN = Field(
     "ID of one attempt to upgrade this node. The status is valid only for the run that it names.", max_length=64
 )
-RESTARTED = Field("The container, as namespace/pod/container.", max_items=CONTAINERS_LISTED)
+RESTARTED = Field("Containers that were restarted, as namespace/pod/container.", max_items=CONTAINERS_LISTED)
 ContainerPath: TypeAlias = Annotated[str, Field(max_length=CONTAINER_LENGTH)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
 
@@ -153,7 +153,7 @@ class GuardGrant:
 
     SCHEMA: ClassVar = Field("The control plane's answer about the readiness guard.")
 
-    wanted: Annotated[bool, Field("Requested by the agent before it stops the kubelet.")] = False
+    wanted: Annotated[bool, Field("Whether the agent must request it before it stops the kubelet.")] = False
     answers: Annotated[str, Field("Token of the request that this answers.", max_length=64)] = ""
     kubelet_runs_by: Annotated[
         datetime | None,
