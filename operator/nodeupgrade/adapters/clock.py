@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 
 from nodeupgrade.adapters.proc import INIT, ProcessTable
-from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 from nodeupgrade.domain.errors import Inconsistent
 
 
@@ -23,8 +23,12 @@ class NodeClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> MonotonicSeconds:
-        """Return seconds since boot, including suspended time: leases and deadlines run on while suspended."""
+        """Return seconds since boot, including suspended time."""
         return MonotonicSeconds(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def awake(self) -> AwakeTime:
+        """Return the present moment on the clock of systemd's own timestamps, such as when a unit was started."""
+        return AwakeTime(time.clock_gettime(time.CLOCK_MONOTONIC))
 
     def sleep(self, seconds: float) -> None:
         """Sleep for so many seconds."""

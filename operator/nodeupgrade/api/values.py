@@ -25,7 +25,24 @@ BootIdentity = NewType("BootIdentity", str)
 """Changes whenever the node's init process is a new one. If it has changed, no container has survived."""
 
 MonotonicSeconds = NewType("MonotonicSeconds", float)
-"""Seconds on a clock that never jumps; comparable only within one boot."""
+"""Seconds since boot, including time spent suspended (CLOCK_BOOTTIME); comparable only within one boot."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AwakeTime:
+    """A moment on the clock that stands still while the node is suspended (CLOCK_MONOTONIC), as systemd uses it.
+
+    A type of its own, since on a node that was ever suspended it cannot be compared with MonotonicSeconds.
+    Comparable only within one boot.
+    """
+
+    seconds: float
+
+    def __add__(self, seconds: float) -> "AwakeTime":
+        return AwakeTime(self.seconds + seconds)
+
+    def __sub__(self, earlier: "AwakeTime") -> float:
+        return self.seconds - earlier.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -3,11 +3,16 @@
 from datetime import datetime
 from typing import Protocol
 
-from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 
 
 class Clock(Protocol):
-    """Tells the time. Use monotonic() for deadlines; now() is for display only, since wall clocks jump."""
+    """Tells the time. now() is for display only, since wall clocks jump.
+
+    Use monotonic() for what others count meanwhile, such as the kubelet-down budget: to the control plane a suspended
+    node is a node without a kubelet. Use awake() for what processes of this node need time for, such as the settle
+    period: none of them runs while it is suspended.
+    """
 
     def now(self) -> datetime:
         """Return the wall-clock time in UTC."""
@@ -15,6 +20,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> MonotonicSeconds:
         """Return the seconds since boot, including time spent suspended."""
+        ...
+
+    def awake(self) -> AwakeTime:
+        """Return the present moment on the clock that stands still while suspended."""
         ...
 
     def sleep(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.api.values import ContainerId, PodRef, PodUid
+from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.runtime import RuntimeKind
@@ -128,8 +128,12 @@ class SimulatedServicesWorld:
 
     def __init__(self) -> None:
         self._node = SimulatedNode(version="v1.30.14", pods=[])
+        self._node.timeline.suspend(3600)
         self.services = self._node.services
         self.unit = KUBELET_UNIT
+
+    def awake(self) -> AwakeTime:
+        return self._node.ports.clock.awake()
 
     def write_drop_in(self, text: str) -> str:
         path = f"/etc/systemd/system/{self.unit}.d/10-contract.conf"

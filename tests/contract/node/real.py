@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +25,7 @@ from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import BUNDLES, RUNS
-from nodeupgrade.api.values import ContainerId, NodeName
+from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import ShieldPlan
 from nodeupgrade.domain.node.units.status import UnitStatus
@@ -46,6 +47,12 @@ Restart=always
 RestartSec=100ms
 [Install]
 WantedBy=multi-user.target
+"""
+AWAKE = """
+from pathlib import Path
+from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.proc import ProcessTable
+print(NodeClock(ProcessTable(Path("/proc"))).awake().seconds)
 """
 
 
@@ -196,6 +203,16 @@ class SystemdWorld:
         path = f"/etc/systemd/system/{self.unit}.d/10-contract.conf"
         self.node.write(path, text)
         return path
+
+    def awake(self) -> AwakeTime:
+        done = subprocess.run(
+            ["unshare", "--time", "--boottime", "3600", sys.executable, "-c", AWAKE],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path)},
+        )
+        return AwakeTime(float(done.stdout))
 
     def kill(self) -> None:
         killed = self.services.status(self.unit).main_pid

@@ -25,6 +25,19 @@ def test_stopping_and_starting_may_be_repeated(services_world: ServicesWorld) ->
     assert again.program == first.program != ""
 
 
+def test_the_start_of_a_unit_can_be_compared_with_the_clock(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    services.stop(unit)
+
+    before = services_world.awake()
+    services.start(unit)
+    started = services.status(unit).started
+    after = services_world.awake()
+
+    assert started is not None
+    assert before <= started <= after
+
+
 def test_a_fenced_unit_runs_on_but_cannot_be_started(services_world: ServicesWorld) -> None:
     services, unit = services_world.services, services_world.unit
     before = services.status(unit)

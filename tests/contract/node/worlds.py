@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.units.status import UnitStatus
@@ -92,6 +92,10 @@ class ServicesWorld(Protocol):
 
     def write_drop_in(self, text: str) -> str:
         """Put a drop-in of that text beside the unit, without systemd being told; return its path."""
+        ...
+
+    def awake(self) -> AwakeTime:
+        """The present time by a clock of a node that was suspended for an hour."""
         ...
 
     def kill(self) -> None:

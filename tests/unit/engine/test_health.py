@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.engine.node.health import wait_until_healthy
 from nodeupgrade.engine.node.node import Node
@@ -22,8 +23,8 @@ class Starting:
     well_from: float = 1e9
     now: float = field(default=0.0)
 
-    def monotonic(self) -> float:
-        return self.now
+    def awake(self) -> AwakeTime:
+        return AwakeTime(self.now)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds

@@ -139,7 +139,7 @@ class CallGuard:
     def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Rejection:
         refused = RefusedCall(
             at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            monotonic=self._around.clock.monotonic(),
+            monotonic=self._around.clock.awake().seconds,
             method=call.method,
             instance=call.container or call.sandbox or "",
             label="an unknown instance" if harmed is None else harmed.label,

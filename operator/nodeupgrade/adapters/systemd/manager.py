@@ -8,6 +8,7 @@ from pathlib import Path
 from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.systemctl import Systemctl
 from nodeupgrade.adapters.systemd.unread import has_unread
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 
@@ -69,7 +70,7 @@ class SystemdManager:
             commands=tuple(c for when in ("ExecStart", *RUN) for c in commands_of(when, shown.get(when, ""))),
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
             environment_files=environment_files_of(shown.get("EnvironmentFiles", "")),
-            started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
+            started=awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start_line_of(shown.get("ExecStart", "")),
             environment=assignments_of(shown.get("Environment", "")),
@@ -234,6 +235,12 @@ def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
     """
     matches = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
     return tuple((line[1], line[2] == "no") for line in matches if line)
+
+
+def awake_time_of(shown: str) -> AwakeTime | None:
+    """Return a monotonic timestamp, which systemd shows in microseconds; ``None`` for 0, which is never."""
+    microseconds = int(shown or 0)
+    return AwakeTime(microseconds / 1e6) if microseconds else None
 
 
 def moment_of(shown: str) -> float | None:

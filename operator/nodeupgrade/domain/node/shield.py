@@ -99,7 +99,7 @@ class RefusedCall:
 
     Attributes:
         at: wall-clock time, RFC 3339.
-        monotonic: seconds since boot.
+        monotonic: when, in seconds of AwakeTime, so that it can be compared with the start of a unit.
         method: the CRI's name of it.
         instance: id of the container or sandbox.
     """

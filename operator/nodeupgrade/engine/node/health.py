@@ -30,12 +30,12 @@ def wait_until_healthy(
     Raises:
         StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
     """
-    deadline = node.clock.monotonic() + timeout
-    next_look = node.clock.monotonic() + LOOK_AT_UNIT_SECONDS
+    deadline = node.clock.awake() + timeout
+    next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
     pids: set[int] = set()
     while not node.kubelet.healthy():
         watch()
-        now = node.clock.monotonic()
+        now = node.clock.awake()
         if now >= next_look:
             status = node.services.status(unit)
             pids.add(status.main_pid)

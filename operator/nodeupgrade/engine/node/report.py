@@ -40,7 +40,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
     if outcome is Outcome.ROLLED_BACK:
         running = node.services.status(plan.swap.unit).started
-        watched = 0.0 if running is None else node.clock.monotonic() - running
+        watched = 0.0 if running is None else node.clock.awake() - running
         node.clock.sleep(max(0.0, plan.limits.rollback_settle - watched))
     return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
 

@@ -6,6 +6,7 @@ Nothing here stops a rollback: an old kubelet without the shield is better than 
 from contextlib import suppress
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.shown import GO_ON, Lack
 from nodeupgrade.domain.node.plan import RunPlan
@@ -62,11 +63,11 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
     if plan.shield is None or not node.shield.raised():
         return None
     settle = plan.limits.rollback_settle
-    deadline = node.clock.monotonic() + settle
+    deadline = node.clock.awake() + settle
     while (started := node.services.status(plan.swap.unit).started) is not None:
-        now = node.clock.monotonic()
+        now = node.clock.awake()
         calls = refused_since(node, started)
-        if calls and now < calls[-1].monotonic + QUIET_SECONDS:
+        if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
             return Lack(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None

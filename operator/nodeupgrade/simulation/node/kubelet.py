@@ -22,7 +22,7 @@ from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, static_pods
-from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
 
@@ -197,7 +197,8 @@ class SimulatedKubelet:
     def started(self, pid: int) -> float:
         """When the process was started."""
         self._calls.read("kubelet.started")
-        return self._timeline.wall.timestamp() - self._timeline.monotonic + self._of(pid).started
+        started = self._runtime.started if pid == MAIN_PID else self._of(pid).started
+        return self._timeline.wall.timestamp() - self._timeline.monotonic + started
 
     def configz(self, where: ServingEndpoint) -> Answer:
         """What the kubelet answers, or that access is forbidden."""

@@ -151,7 +151,7 @@ class SimulatedServices:
             exit_status=expected or 0,
             main_pid=0,
             kill_mode="process",
-            started=0.0 if active else None,
+            started=self._timeline.awake_at(0.0) if active else None,
         )
 
     def _runtime_status(self) -> UnitStatus:
@@ -165,7 +165,7 @@ class SimulatedServices:
             main_pid=MAIN_PID if up else 0,
             kill_mode="process",
             fragment_path=f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}",
-            started=self._runtime.started,
+            started=self._timeline.awake_at(self._runtime.started),
             program=self.runtime_command[0],
             command=self.runtime_command,
             commands=loaded.commands(),
@@ -310,7 +310,7 @@ class SimulatedServices:
             main_pid=0,
             result="success" if skipped else "exit-code",
             exit_status=0 if skipped else CANNOT_EXECUTE,
-            started=0.0,
+            started=self._timeline.awake_at(0.0),
         )
 
     def _kubelet_status(self) -> UnitStatus:
@@ -334,7 +334,7 @@ class SimulatedServices:
             environment_files=loaded.environment_files(),
             needs_reload=loaded.files != self._files(KUBELET_UNIT),
             start_line=" ".join((self.unit.program, *self.unit.arguments)),
-            started=process.started if process else None,
+            started=self._timeline.awake_at(process.started) if process else None,
         )
 
     def _kubelet_exited(self) -> None:

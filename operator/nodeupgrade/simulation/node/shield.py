@@ -127,7 +127,7 @@ class SimulatedShield:
         self, label: str, instance: str, *, method: Method = Method.STOP_CONTAINER, wanted: str = "stop"
     ) -> None:
         """Write down that a call was refused."""
-        at, now = self._timeline.wall.isoformat(), self._timeline.monotonic
+        at, now = self._timeline.wall.isoformat(), self._timeline.awake_at(self._timeline.monotonic).seconds
         refused = RefusedCall(at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted)
         self._refused.append(refused)
 

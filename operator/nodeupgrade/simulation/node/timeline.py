@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS_TO_BOOT = 30.0
@@ -25,6 +25,7 @@ class Timeline:
         self.monotonic = 1000.0
         self.boots = 1
         self._before_boot = 0.0
+        self._suspended: list[tuple[float, float]] = []
         self._agenda: list[_Event] = []
         self._numbered = 0
 
@@ -42,10 +43,22 @@ class Timeline:
             event.action()
         self.monotonic = end
 
+    def suspend(self, seconds: float) -> None:
+        """Let time pass in which nothing runs: what is due is due that much later."""
+        self._suspended.append((self.monotonic, seconds))
+        self.monotonic += seconds
+        for event in self._agenda:  # which stays in order
+            event.at += seconds
+
+    def awake_at(self, monotonic: float) -> AwakeTime:
+        """Return a moment on the clock that stands still while the node is suspended."""
+        return AwakeTime(monotonic - sum(seconds for since, seconds in self._suspended if since < monotonic))
+
     def reboot(self) -> None:
         """Start a new boot: drop all scheduled actions, and restart the monotonic clock."""
         self._before_boot += self.monotonic + SECONDS_TO_BOOT
         self._agenda.clear()
+        self._suspended.clear()
         self.monotonic = SECONDS_TO_BOOT
         self.boots += 1
 
@@ -73,6 +86,10 @@ class SimulatedClock:
     def monotonic(self) -> MonotonicSeconds:
         """Seconds since boot."""
         return MonotonicSeconds(self._timeline.monotonic)
+
+    def awake(self) -> AwakeTime:
+        """The present moment, without time spent suspended."""
+        return self._timeline.awake_at(self._timeline.monotonic)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""

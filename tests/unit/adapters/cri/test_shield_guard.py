@@ -12,7 +12,7 @@ from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.adapters.proc.memory import memory_in_use
-from nodeupgrade.api.values import BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
+from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded
 from tests.unit.domain.node.shielded import AS_FOUND, EDITED, WEB, container_of, shielded_plan
 
@@ -26,7 +26,10 @@ class Clock:
         return datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 
     def monotonic(self) -> MonotonicSeconds:
-        return MonotonicSeconds(12.5)
+        return MonotonicSeconds(3612.5)
+
+    def awake(self) -> AwakeTime:
+        return AwakeTime(12.5)
 
     def sleep(self, seconds: float) -> None:
         raise NotImplementedError

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nodeupgrade.api.values import AwakeTime
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCommand:
@@ -40,7 +42,7 @@ class UnitStatus:
         restarts: automatic restarts since the unit was last started manually (NRestarts).
         fenced: whether our fence (see ServiceManager.mask) is up.
         needs_reload: whether its files were changed after systemd read them.
-        started: when its main process was started, in seconds since boot; ``None`` if it never was.
+        started: when its main process was started; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
         command: all words of ExecStart; empty if they cannot be determined.
         commands: every command that systemd runs for it, including ExecStart.
@@ -71,7 +73,7 @@ class UnitStatus:
     commands: tuple[UnitCommand, ...] = ()
     drop_ins: tuple[str, ...] = ()
     environment_files: tuple[tuple[str, bool], ...] = ()
-    started: float | None = None
+    started: AwakeTime | None = None
     needs_reload: bool = False
     start_line: str = ""
     environment: tuple[str, ...] = ()

@@ -42,9 +42,9 @@ def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], 
 
 def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
     pods = {container.pod.uid for container in unplanned}
-    deadline = node.clock.monotonic() + EXCUSE_SECONDS
+    deadline = node.clock.awake() + EXCUSE_SECONDS
     report = (node.newcomers() if unplanned else None) or Newcomers()
-    while not pods.issubset(report.pods) and node.clock.monotonic() < deadline:
+    while not pods.issubset(report.pods) and node.clock.awake() < deadline:
         node.clock.sleep(LOOK_SECONDS)
         report = node.newcomers() or report
     return report

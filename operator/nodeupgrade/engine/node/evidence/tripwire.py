@@ -2,6 +2,7 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
@@ -16,7 +17,7 @@ def require_none_refused(node: Node, plan: RunPlan) -> None:
         StepFailed: it has; the message names the call.
     """
     raised = (node.recorded(Step.RAISE_SHIELD) or {}).get("monotonic")
-    if plan.shield is None or not isinstance(raised, float) or not (calls := refused_since(node, raised)):
+    if plan.shield is None or not isinstance(raised, float) or not (calls := refused_since(node, AwakeTime(raised))):
         return
     first, instances = calls[0], {call.instance for call in calls}
     more = f" and to end {len(instances) - 1} more" if len(instances) > 1 else ""
@@ -26,9 +27,9 @@ def require_none_refused(node: Node, plan: RunPlan) -> None:
     )
 
 
-def refused_since(node: Node, since: float) -> tuple[RefusedCall, ...]:
-    """Return the calls refused since a moment, in seconds since boot."""
-    return tuple(call for call in node.shield.refused() if call.monotonic >= since)
+def refused_since(node: Node, since: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return the calls refused since a moment."""
+    return tuple(call for call in node.shield.refused() if AwakeTime(call.monotonic) >= since)
 
 
 def kubelet_lines(node: Node, plan: RunPlan, call: RefusedCall) -> str:

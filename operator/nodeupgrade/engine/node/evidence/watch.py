@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.departures import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.domain.node.evidence.verification import Difference, consistent, unplanned
@@ -24,6 +25,7 @@ EARLY_SECONDS = 10.0
 LATER_LOOK_SECONDS = 1.0
 LAST_LOOK_SECONDS = 30.0
 """How long the final report waits for a runtime that does not answer; no decision depends on it."""
+NEVER = AwakeTime(0.0)
 NOTHING = Departures(damage=())
 
 
@@ -48,16 +50,16 @@ class Watch:
 
     node: Node
     plan: RunPlan
-    _began: float = 0.0
-    _next: float = 0.0
-    _waiting_since: float | None = field(default=None)
-    _silent_since: float | None = field(default=None)
+    _began: AwakeTime = NEVER
+    _next: AwakeTime = NEVER
+    _waiting_since: AwakeTime | None = field(default=None)
+    _silent_since: AwakeTime | None = field(default=None)
     _suspected: tuple[Difference, ...] = ()
 
     @classmethod
     def from_now(cls, node: Node, plan: RunPlan, *, first_look: float = LOOK_SECONDS) -> "Watch":
         """Return a watch whose first look is ``first_look`` seconds from now."""
-        now = node.clock.monotonic()
+        now = node.clock.awake()
         return cls(node, plan, now, now + first_look)
 
     def __call__(self) -> None:
@@ -68,7 +70,7 @@ class Watch:
                 refused to do so.
         """
         require_none_refused(self.node, self.plan)
-        if self.node.clock.monotonic() >= self._next:
+        if self.node.clock.awake() >= self._next:
             self.content()
 
     def content(self, *, thorough: bool = False) -> bool:
@@ -78,7 +80,7 @@ class Watch:
             StepFailed: as above; or the runtime has not answered for too long. Until then the watch waits: a kubelet
                 cannot end anything through a runtime that does not answer, and a rollback needs the runtime too.
         """
-        now = self.node.clock.monotonic()
+        now = self.node.clock.awake()
         waits = self._waiting_since is not None
         self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
         result = look(self.node, self.plan, thorough=thorough)
@@ -99,10 +101,10 @@ class Watch:
             )
         return False
 
-    def _tolerate_silence(self, began: float, suspected: tuple[Difference, ...]) -> None:
+    def _tolerate_silence(self, began: AwakeTime, suspected: tuple[Difference, ...]) -> None:
         self._silent_since = began if self._silent_since is None else self._silent_since
         self._suspected = suspected or self._suspected
-        seconds = self.node.clock.monotonic() - self._silent_since
+        seconds = self.node.clock.awake() - self._silent_since
         if seconds < self.plan.limits.runtime_restart:
             return
         last = _describe(self.node, self.plan, self._suspected) if self._suspected else ""
@@ -115,10 +117,10 @@ class Watch:
 
 def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
     """Look thoroughly, and wait for pending evidence. The result is only reported; nothing acts on it."""
-    began = node.clock.monotonic()
+    began = node.clock.awake()
     while True:
         result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
-        seconds = node.clock.monotonic() - began
+        seconds = node.clock.awake() - began
         damage = result.seen.damage
         waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
         if not waits and (result.complete or seconds >= LAST_LOOK_SECONDS):

@@ -63,9 +63,9 @@ def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tupl
     left out, since they hold our own drop-ins too. The program itself is compared by its digest; only a starter, such
     as a script, is compared by time.
     """
-    if unit.started is None:
+    if not unit.main_pid:
         return ()
-    started = node.clock.now().timestamp() - (node.clock.monotonic() - unit.started)
+    started = node.kubelet.started(unit.main_pid)  # by the kernel: systemd's clock leaves out time spent suspended
     paths = [*following.files, *unit_files(unit), *following.directories, *_drop_in_directories(unit)]
     paths += [following.starter] if following.starter else []
     changed = node.files.changed

@@ -27,14 +27,14 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
     watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
-    next_look = float(node.clock.monotonic())
+    next_look = node.clock.awake()
     end = next_look + plan.limits.settle
     unwell = 0
     while True:
         if node.abort():
             raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
         watch()
-        if node.clock.monotonic() >= next_look:
+        if node.clock.awake() >= next_look:
             _require_same_process(node, plan, pid)
             unwell = 0 if node.kubelet.healthy() else unwell + 1
             if unwell > UNHEALTHY_LOOKS_TOLERATED:
@@ -42,7 +42,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
                     f"the kubelet was unhealthy in {unwell} looks in a row", reason=Reason.VERIFICATION_FAILED
                 )
             next_look += LOOK_AT_KUBELET_SECONDS
-        if node.clock.monotonic() >= end and not unwell and watch.content(thorough=True) and not _waits(node, plan):
+        if node.clock.awake() >= end and not unwell and watch.content(thorough=True) and not _waits(node, plan):
             watch()  # a call that waited may have been refused
             return
         node.clock.sleep(LOOK_SECONDS)

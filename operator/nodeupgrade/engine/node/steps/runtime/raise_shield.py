@@ -17,7 +17,7 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """
     if plan.shield is None:
         return {}
-    return {"ready": node.shield.ready(), "monotonic": float(node.clock.monotonic())}
+    return {"ready": node.shield.ready(), "monotonic": node.clock.awake().seconds}
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
