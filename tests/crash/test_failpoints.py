@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, SHIELD_LOWERED, Failpoint, When, at
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, KUBELET_STARTED, SHIELD_LOWERED, Failpoint, When, at
 from nodeupgrade.simulation.node import Crash
 from tests.crash.harness import WAYS, World, back, wrongs
 
@@ -29,7 +30,11 @@ def hang(world: World) -> None:
     world.node.timeline.advance(HANGS_SECONDS)
 
 
-@pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang])
+def freeze(_world: World) -> None:
+    raise Crash(frozen=units.WATCHDOG_SECONDS)
+
+
+@pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang, freeze])
 @WAYS
 def test_whatever_happens_at_a_failpoint_the_node_ends_as_old_or_new(
     make: Callable[[], World], harm: Callable[[World], None]
@@ -43,6 +48,20 @@ def test_whatever_happens_at_a_failpoint_the_node_ends_as_old_or_new(
             wrong[name] = found
 
     assert wrong == {}
+
+
+@WAYS
+def test_a_frozen_executor_costs_little_more_than_the_time_until_its_watchdog_acts(make: Callable[[], World]) -> None:
+    long = {}
+    for name in {*FAILPOINTS} - {KUBELET_STARTED, at(Step.START_KUBELET, When.DONE)}:  # where a kubelet runs already
+        after = make()
+        after.node.calls.failpoints[name] = lambda world=after: freeze(world)  # type: ignore[misc]  # bound at once
+        after.run()
+        down = None if after.report is None else after.report.down_seconds
+        if down is None or down > 2 * units.WATCHDOG_SECONDS:
+            long[name] = down
+
+    assert long == {}
 
 
 def test_the_longest_way_there_and_back_passes_every_failpoint_that_has_an_effect_behind_it() -> None:

@@ -6,7 +6,8 @@ name of a failpoint says what happens when the executor first passes it:
 =========  ===========================================================================
 ``kill``   the process ends as with ``kill -9``
 ``enospc`` the operation fails as on a full disk
-``hang``   the executor blocks until the file ``NAME.hit`` is removed
+``hang``   the executor waits until the file ``NAME.hit`` is removed
+``stick``  the executor blocks for ever, as on a disk that hangs
 =========  ===========================================================================
 
 A file ``plan.wrong-hash`` there lets the agent plan a wrong hash for ``one`` container or for ``all``, as a mistake in
@@ -35,12 +36,18 @@ def inert(_name: Failpoint) -> None:
     """Do nothing."""
 
 
-def failpoints(environment: Mapping[str, str]) -> Callable[[Failpoint], None]:
-    """Return the function to call at every failpoint: a no-op unless the environment names a directory."""
+def failpoints(
+    environment: Mapping[str, str], progress: Callable[[], None] = lambda: None
+) -> Callable[[Failpoint], None]:
+    """Return the function to call at every failpoint: a no-op unless the environment names a directory.
+
+    Args:
+        progress: called again and again while the executor waits, to show that it is not stuck.
+    """
     root = environment.get(VARIABLE)
     if not root:
         return inert
-    return lambda name: _trigger(Path(root), name)
+    return lambda name: _trigger(Path(root), name, progress)
 
 
 def plan_failpoint(environment: Mapping[str, str], host: Path) -> Callable[[RunPlan], RunPlan]:
@@ -90,7 +97,7 @@ def _hit(root: Path, name: Failpoint) -> Path | None:
     return hit
 
 
-def _trigger(root: Path, name: Failpoint) -> None:
+def _trigger(root: Path, name: Failpoint, progress: Callable[[], None]) -> None:
     if (hit := _hit(root, name)) is None:
         return
     match hit.read_text(encoding="ascii").strip():
@@ -101,6 +108,10 @@ def _trigger(root: Path, name: Failpoint) -> None:
             raise StepFailed(f"cannot pass {name} because {full.strerror}") from full
         case "hang":
             while hit.exists():
+                progress()
                 time.sleep(LOOK_SECONDS)
+        case "stick":
+            while True:
+                signal.pause()
         case other:
-            raise ValueError(f"cannot do {other!r} at {name} because it is not kill, enospc or hang")
+            raise ValueError(f"cannot do {other!r} at {name} because it is not kill, enospc, hang or stick")

@@ -17,6 +17,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.notify import notify_ready
+from nodeupgrade.adapters.systemd.watchdog import Watchdog, WatchedClock
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
@@ -25,6 +26,8 @@ from nodeupgrade.kubelet.credentials.kubeconfig import carried, parse
 from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
 
 __all__ = [
+    "Watchdog",
+    "WatchedClock",
     "artifacts_from_pod",
     "bundles_from_pod",
     "failpoints",

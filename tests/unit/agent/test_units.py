@@ -56,6 +56,9 @@ def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> Non
     assert unit["Service"]["Restart"] == "on-failure"
     assert unit["Service"]["RestartPreventExitStatus"] == str(units.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
+    assert unit["Service"]["WatchdogSec"] == str(units.WATCHDOG_SECONDS)
+    assert unit["Service"]["WatchdogSignal"] == "SIGKILL", "no other ends a process that is frozen"
+    assert float(unit["Service"]["TimeoutStopSec"]) + units.WATCHDOG_SECONDS < 20, "where systemd knows no signal"
     assert "containerd.service" in unit["Unit"]["After"]
     assert "kubelet" not in unit["Unit"]["After"], "the kubelet waits for the executor, not the other way round"
 

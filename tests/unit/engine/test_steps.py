@@ -7,6 +7,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.domain.node.run.patience import longest, seconds_without_progress
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS
 from nodeupgrade.engine.node.steps.kubelet import swap_binary
@@ -96,6 +97,17 @@ def test_a_damaged_journal_stops_everything() -> None:
     with pytest.raises(Inconsistent, match="record 1 is damaged"):
         NodeRun(node=node.ports, plan=plan, store=node.journal).carry_out()
     assert node.calls.effects[known:] == []
+
+
+def test_each_step_has_its_bound_while_it_is_carried_out() -> None:
+    node, plan = planned()
+    allowed: list[float] = []
+
+    NodeRun(node=node.ports, plan=plan, store=node.journal, allow=allowed.append).carry_out()
+
+    bounds = [seconds_without_progress(step, plan.limits) for step in WORK]
+    assert [b for b in allowed if b != longest(plan.limits)] == [b for b in bounds if b != longest(plan.limits)]
+    assert allowed[-1] == longest(plan.limits), "the end takes its time"
 
 
 def test_every_decision_is_preceded_by_a_heartbeat() -> None:

@@ -17,6 +17,8 @@ from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run import patience
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.ports.runs import BusyError, ExecutorRuns
 from nodeupgrade.wiring import node as wiring
@@ -57,14 +59,22 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
     plan = runs.require_plan(run)
+    with wiring.Watchdog(os.environ) as watchdog:
+        watchdog.allow(patience.longest(plan.limits))
+        return _watched(runs, run, plan, watchdog)
+
+
+def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: wiring.Watchdog) -> int:
+    host = wiring.node_on_host(plan)
     node = replace(
-        wiring.node_on_host(plan),
+        host,
+        clock=wiring.WatchedClock(host.clock, watchdog),
         abort=lambda: runs.abort_requested(run),
         deleted_pods=lambda: runs.ask_for_deleted_pods(run),
         newcomers=lambda: runs.ask_for_newcomers(run),
         rescue=lambda: runs.rescue(run),
         go_on=lambda: runs.go_on(run),
-        failpoint=wiring.failpoints(os.environ),
+        failpoint=wiring.failpoints(os.environ, watchdog.progress),
     )
     with runs.open_journal(run) as store:
         if runs.read_plan(run) is None:
@@ -74,7 +84,9 @@ def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
         notify_ready()
         log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # present objects stay; collecting them would take 10 ms, perhaps while no kubelet runs
-        report = NodeRun(node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run)).carry_out()
+        report = NodeRun(
+            node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
+        ).carry_out()
     log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
 

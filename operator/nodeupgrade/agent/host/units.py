@@ -27,6 +27,10 @@ LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
 """Units that must survive a reboot. The others matter only while the containers from before it still run."""
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
+WATCHDOG_SECONDS = 10
+"""After which a frozen executor is killed. It reports four times as often, from a thread that does nothing else."""
+STOP_SECONDS = 5
+"""Until SIGKILL: systemd before 240 knows no WatchdogSignal, and no other signal ends a process that is frozen."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
@@ -57,6 +61,9 @@ Restart=on-failure
 RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
 RestartSec=1
 TimeoutStartSec=120
+WatchdogSec={WATCHDOG_SECONDS}
+WatchdogSignal=SIGKILL
+TimeoutStopSec={STOP_SECONDS}
 OOMScoreAdjust=-999
 Nice=-5
 """

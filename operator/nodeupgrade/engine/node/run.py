@@ -15,7 +15,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run import patience, rescue_script
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.machine import (
@@ -48,12 +48,14 @@ class NodeRun:
 
     Attributes:
         heartbeat: called before every decision, for a watchdog.
+        allow: told how many seconds may pass from now on without any progress; to wait by the clock is progress.
     """
 
     node: Node
     plan: RunPlan
     store: JournalStore
     heartbeat: Callable[[], None] = lambda: None
+    allow: Callable[[float], None] = lambda _seconds: None
 
     def carry_out(self) -> RunReport:
         """Run to the end and return the report.
@@ -63,9 +65,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
+            self.allow(patience.longest(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         found = from_json(RunReport, finished.payload, strict=True)
+        self.allow(patience.longest(self.plan.limits))
         self._clean_up(found.outcome)
         return found
 
@@ -101,6 +105,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
+        self.allow(patience.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None

@@ -16,11 +16,13 @@ class Crash(BaseException):
 
     Attributes:
         reboot: whether the whole node dies with it.
+        frozen: how many seconds it did nothing before.
     """
 
-    def __init__(self, *, reboot: bool = False) -> None:
+    def __init__(self, *, reboot: bool = False, frozen: float = 0.0) -> None:
         super().__init__("the node lost power" if reboot else "the executor was killed")
         self.reboot = reboot
+        self.frozen = frozen
 
 
 class Moment(StrEnum):

@@ -26,6 +26,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
             fence_after_reboot(node.ports, plan, node.journal.load())
             return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=node.journal).carry_out()
         except Crash as crash:
+            node.timeline.advance(crash.frozen)
             if crash.reboot:
                 reboot(node, plan)
         except StepFailed:

@@ -1,0 +1,22 @@
+"""How long each step may show no progress."""
+
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.run.patience import longest, seconds_without_progress
+from nodeupgrade.domain.node.run.rescue_script import hung_seconds
+
+LIMITS = Limits()
+NOT_READY_SECONDS = 40.0
+"""The grace period of control planes before 1.32; later it is longer."""
+WAITS_FOR_SYSTEMD = {Step.STOP_KUBELET, Step.REWRITE_HASHES, Step.RESTART_RUNTIME}
+
+
+def test_without_a_kubelet_only_what_waits_for_systemd_may_be_silent_for_long() -> None:
+    steps = tuple(Step)
+    for step in steps[steps.index(Step.STOP_KUBELET) :]:
+        short = seconds_without_progress(step, LIMITS) < NOT_READY_SECONDS
+        assert short is (step not in WAITS_FOR_SYSTEMD), step
+
+
+def test_nothing_may_be_silent_for_longer_than_the_rescue_script_waits() -> None:
+    assert max(seconds_without_progress(step, LIMITS) for step in Step) == longest(LIMITS) == hung_seconds(LIMITS)
