@@ -25,7 +25,7 @@ from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import Pod, parse_pod
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import (
     Behaviour,
@@ -96,8 +96,10 @@ TUNED = "the runtime would be started with our configuration"
 SECRETS = "before-images are still in the journal"
 HARMLESS_LEFTOVERS = {
     "journal.scrub": {SECRETS},
-    "services.stop nodeupgrade-dead-man.timer": {f"timers still run: {DEAD_MAN_TIMER}"},
-    "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue_script.TIMER}"},
+    "services.stop nodeupgrade-dead-man.timer": {f"still running: {DEAD_MAN_TIMER}"},
+    "services.stop nodeupgrade-rescue.timer": {f"still running: {rescue_script.TIMER}"},
+    f"services.stop {LEASE_KEEPER}": {f"still running: {LEASE_KEEPER}"},
+    f"services.stop {SHIELD}": {f"still running: {SHIELD}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
@@ -315,8 +317,7 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
         found.append(SECRETS)
     if report.outcome is Outcome.DEGRADED:
         found.append(f"a human is needed: {report.message}")
-    if timers := {DEAD_MAN_TIMER, rescue_script.TIMER} & node.services.active:
-        found.append(f"timers still run: {', '.join(sorted(timers))}")
+    found += [f"still running: {unit}" for unit in sorted(node.services.active)]
     if node.services.runtime_command != RUNTIME_COMMAND:
         found.append(TUNED)
     if (missing := node.services.missing_config) is not None:

@@ -34,7 +34,11 @@ def freeze(_world: World) -> None:
     raise Crash(frozen=units.WATCHDOG_SECONDS)
 
 
-@pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang, freeze])
+def lose_units(world: World) -> None:
+    world.node.services.lose(*units.UNITS)
+
+
+@pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang, freeze, lose_units])
 @WAYS
 def test_whatever_happens_at_a_failpoint_the_node_ends_as_old_or_new(
     make: Callable[[], World], harm: Callable[[World], None]

@@ -69,7 +69,7 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     def fails(moment: str) -> None:
         if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
-            executors.append(units.remain(world.node.ports.files))
+            executors.append(units.remain(world.node.ports.files, world.node.ports.services))
             raise RejectedError("pods is forbidden")
 
     world.hook = fails

@@ -103,6 +103,8 @@ class SystemdManager:
                 f"cannot keep {unit} stopped because it is {shown.get('ActiveState')} again right after the stop; "
                 f"find out what starts it: systemctl status {unit}"
             )
+        if shown.get("LoadState") == "not-found":  # otherwise systemd would list it as failed for ever
+            self._forget_failures(unit)
 
     def restart(self, unit: str) -> None:
         """Restart a unit, after resetting its start limit."""

@@ -177,7 +177,7 @@ class ExecutorService:
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
-        if units.remain(self._host.files):
+        if units.remain(self._host.files, self._host.services):
             units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
 
     def unneeded(self) -> bool:

@@ -14,13 +14,13 @@ from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
-from nodeupgrade.engine.node import restart_tuning
+from nodeupgrade.engine.node import node, restart_tuning
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.ports.node.files import Files, FilesView
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.ports.node.services import ServiceManager, ServicesView
 
-EXECUTOR = "nodeupgrade-executor.service"
+EXECUTOR = node.EXECUTOR
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY
 TRANSIENT_UNIT_DIRECTORY = PurePosixPath("/run/systemd/system")
 LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
@@ -34,6 +34,8 @@ STOP_SECONDS = 5
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
+UNITS = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
+"""All of them, in the order in which they are stopped."""
 TRY_OUT = "--try-out"
 """Option that makes the executor's program only show that it can run."""
 EXIT_ABLE = 42
@@ -248,9 +250,10 @@ def state(services: ServiceManager, unit: str) -> str:
     return f"{unit} is {status.active_state} ({status.sub_state}), result {status.result}{ended}{wrote}"
 
 
-def remain(files: FilesView) -> bool:
-    """Report whether an executor is installed."""
-    return files.read(_file(EXECUTOR)) is not None
+def remain(files: FilesView, services: ServicesView) -> bool:
+    """Report whether an executor is installed, or anything of a run is active although its file was removed."""
+    active = (services.status(unit).active_state not in {"inactive", "failed"} for unit in UNITS)
+    return files.read(_file(EXECUTOR)) is not None or any(active)
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> None:
@@ -259,11 +262,10 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     Raises:
         StepFailed: the executor may still be running.
     """
-    units = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
-    for unit in units:
+    for unit in UNITS:
         _end(services, unit)
     _lower(services)
-    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue_script.SCRIPT, rescue_script.LOOK):
+    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in UNITS), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
@@ -271,7 +273,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 
 
 def _end(services: ServiceManager, unit: str) -> None:
-    if services.status(unit).load_state != "not-found":
+    if not services.status(unit).gone:
         services.stop(unit)
 
 

@@ -17,7 +17,7 @@ def keep(node: Node, plan: RunPlan) -> None:
 def release(node: Node, plan: RunPlan) -> None:
     """Stop the lease keeper."""
     if _wanted(plan):
-        with suppress(StepFailed):
+        with suppress(StepFailed):  # it has ended by itself, or systemd ends it
             node.services.stop(LEASE_KEEPER)
 
 

@@ -22,6 +22,9 @@ from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.node.services import ServiceManager, ServicesView
 from nodeupgrade.ports.node.shield import Shield
 
+EXECUTOR = "nodeupgrade-executor.service"
+"""Carries out runs."""
+
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""
 

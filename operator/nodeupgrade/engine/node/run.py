@@ -199,6 +199,7 @@ class NodeRun:
         for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
+        lease.release(self.node, self.plan)
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet

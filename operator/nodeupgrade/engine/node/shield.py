@@ -50,7 +50,7 @@ def end(node: Node, plan: RunPlan) -> None:
     """
     if plan.shield is not None:
         node.shield.lower()
-        if node.services.status(SHIELD).load_state != "not-found":  # a reboot removes it
+        if not node.services.status(SHIELD).gone:  # a reboot removes it
             node.services.stop(SHIELD)
         node.shield.clear()
 

@@ -102,7 +102,7 @@ class SimulatedServices:
     Attributes:
         arguments: the kubelet's arguments in its own unit file.
         active: names of other active units, such as timers.
-        lost: units whose files were in memory when the node rebooted.
+        lost: units whose files were in memory when the node rebooted, or were removed before systemd read its files.
         unstartable: units whose program systemd cannot execute and keeps restarting.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
@@ -190,10 +190,11 @@ class SimulatedServices:
     def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
         """Start a unit."""
         with self._calls.effect(f"services.start {unit}"):
+            if unit in self.lost:
+                raise StepFailed(f"cannot start {unit} because it is not found")
             if unit == SHIELD:
                 self._shield.start()
             if unit != KUBELET_UNIT:
-                self.lost.discard(unit)
                 self.active.add(unit)
                 return
             if self.unit.fenced:
@@ -210,7 +211,7 @@ class SimulatedServices:
                 self.unit.waiting = False
             if unit == SHIELD:
                 self._shield.stop()
-            if unit in self.lost:
+            if unit in self.lost and unit not in self.active:
                 raise StepFailed(f"cannot stop {unit} because it is not loaded")
             self.active.discard(unit)
 
@@ -245,6 +246,11 @@ class SimulatedServices:
         with self._calls.effect(f"services.unmask {unit}"):
             self.unit.fenced = False
 
+    def lose(self, *units: str) -> None:
+        """Somebody removes the files of units and has systemd read its files: services run on, timers fail."""
+        self.lost.update(units)
+        self.active -= {unit for unit in units if unit.endswith(".timer")}
+
     def reload(self) -> None:
         """Read unit files."""
         with self._calls.effect("services.reload"):
@@ -252,6 +258,7 @@ class SimulatedServices:
 
     def read_unit_files(self) -> None:
         """Take command lines from the units and their drop-ins; the kubelet's variable stands for its arguments."""
+        self.lost = {unit for unit in self.lost if not any(f"{at}/{unit}" in self._disk for at in DROP_IN_DIRECTORIES)}
         self._loaded = {unit: LoadedFiles(self._files(unit)) for unit in UNIT_FILES}
         program, *arguments = self._command(KUBELET_UNIT)
         self.unit.program = program

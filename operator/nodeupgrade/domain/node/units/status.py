@@ -82,6 +82,11 @@ class UnitStatus:
     control_group: str = ""
 
     @property
+    def gone(self) -> bool:
+        """Report whether nothing of it is left. A unit whose file was removed runs on until it is stopped."""
+        return self.load_state == "not-found" and self.active_state == "inactive"
+
+    @property
     def running(self) -> bool:
         """Report whether a main process runs now."""
         return self.active_state in {"active", "reloading"} and self.main_pid > 0

@@ -6,11 +6,12 @@ The latter are the kubelet's fence and the tuning of the runtime's restart: a re
 from collections.abc import Mapping
 
 from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node import lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence.instances import require_planned
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.engine.node.rescue import lay_down
 
 
@@ -32,6 +33,22 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     node.services.start(rescue_script.TIMER)
     restart_tuning.give(node, plan)
     node.services.prepare_mask(plan.swap.unit)
+    _require_units(node)
+
+
+def _require_units(node: Node) -> None:
+    """Require what brings a lost executor back, now that systemd has read its files for the last time.
+
+    Raises:
+        StepFailed: somebody has removed a file.
+    """
+    for unit in (EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER):
+        status = node.services.status(unit)
+        if status.load_state != "loaded" or status.active_state == "failed":
+            raise StepFailed(
+                f"systemd has lost {unit} ({status.load_state}, {status.active_state}), whose file this run had "
+                "written; find out what removes unit files on this node"
+            )
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
@@ -39,7 +56,7 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     shield.end(node, plan)
     node.services.unmask(plan.swap.unit)
     for timer in (rescue_script.TIMER, DEAD_MAN_TIMER):
-        if node.services.status(timer).load_state != "not-found":  # a reboot removes the rescue timer
+        if not node.services.status(timer).gone:  # a reboot removes the rescue timer
             node.services.stop(timer)
     lease.release(node, plan)
     node.files.remove(rescue_script.SCRIPT)
