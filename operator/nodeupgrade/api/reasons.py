@@ -122,7 +122,8 @@ class Reason(StrEnum):
         "keep the node's cgroup settings as they are")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
         "wait; the node is looked at again three times, later on a retry is needed")
-    UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager", "the kubelet is not a systemd unit on this node",
+    UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",
+        "the kubelet is not a systemd unit on this node, or systemd is too old",
         "exclude the node, or correct spec.kubelet.unit")
     INSUFFICIENT_SPACE = ("InsufficientSpace", "there is not enough disk space next to the kubelet binary",
         "free space on the node")

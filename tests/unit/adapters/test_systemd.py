@@ -148,10 +148,79 @@ def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
     assert start_line_of(one) == "/usr/bin/kubelet $ARGS --v=2"
     assert start_line_of(f"{one}\n{one}") == start_line_of("") == ""
     assert assignments_of('A=1 "B=--x=2 --y" C=') == ("A=1", "B=--x=2 --y", "C=")
-    assert not any("=" in each for each in assignments_of('A="1'))
+    assert not any("=" in each for each in assignments_of('"A=1'))
     files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/needed (ignore_errors=no)"
     assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/needed", True))
     assert environment_files_of("") == ()
     assert moment_of("Thu 1970-01-01 00:01:00 UTC") == 60.0
     assert (limit_of("30s"), limit_of("0"), limit_of("infinity"), limit_of("")) == ("30s", "", "", "")
     assert moment_of("Thu 1970-01-01 00:01:00 CET") is moment_of("") is moment_of("n/a") is None
+
+
+KUBEADM = "KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/b.conf --kubeconfig=/etc/k.conf"
+
+
+@pytest.mark.parametrize(
+    ("shown", "assignments"),
+    [
+        (f'"{KUBEADM}" B=1', (KUBEADM, "B=1")),
+        (KUBEADM.replace(" ", r"\x20") + " B=1", (KUBEADM, "B=1")),
+        (r'A=back\x5cslash B=quo"te" C=', (r"A=back\slash", 'B=quo"te"', "C=")),
+        (r"A=\xc3\xa4 B=don't", ("A=ä", "B=don't")),
+        (r'"A=\\x20" B=1', (r"A=\x20", "B=1")),
+        ("$'A=1\\n2' B=1", ("A=1\\n2", "B=1")),
+        ("", ()),
+    ],
+)
+def test_assignments_are_split_as_each_version_shows_them(shown: str, assignments: tuple[str, ...]) -> None:
+    """Quoted from about 240 on, escaped before."""
+    assert assignments_of(shown) == assignments
+
+
+@pytest.mark.parametrize("name", ["EnvironmentFiles", "EnvironmentFile"], ids=["252", "219"])
+def test_environment_files_have_two_names(name: str, tmp_path: Path) -> None:
+    shown = [
+        "LoadState=loaded", "ActiveState=active", "SubState=running", "MainPID=7", "Result=success",
+        f"{name}=/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)",
+        f"{name}=/etc/sysconfig/kubelet (ignore_errors=no)",
+        f"Environment={KUBEADM.replace(' ', chr(92) + 'x20')}",
+    ]  # fmt: skip
+    manager = SystemdManager(prefix=(stub(tmp_path, "\n".join(shown)),))
+
+    status = manager.status("kubelet.service")
+
+    assert status.environment_files == (
+        ("/var/lib/kubelet/kubeadm-flags.env", False),
+        ("/etc/sysconfig/kubelet", True),
+    )
+    assert status.environment == (KUBEADM,)
+    assert (status.restarts, status.running) == (0, True), "systemd before 235 does not count restarts"
+
+
+@pytest.mark.parametrize(
+    ("shown", "version"),
+    [("Version=252.38-1~deb12u1", 252), ("Version=219", 219), ("Version=systemd 204", 204), ("Version=v257-rc1", 257)],
+)
+def test_the_version_of_systemd(shown: str, version: int, tmp_path: Path) -> None:
+    assert SystemdManager(prefix=(stub(tmp_path, shown),)).version() == version
+
+
+def test_a_version_that_is_not_shown_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="cannot tell the version"):
+        SystemdManager(prefix=(stub(tmp_path, ""),)).version()
+
+
+def test_the_environment_of_all_services_is_read_as_each_version_shows_it(tmp_path: Path) -> None:
+    shown = ["PATH=/usr/bin", "OLD=a b", r"""NEW=$'c d'""", 'ALSO="e f"', "EMPTY="]
+    environment = SystemdManager(prefix=(stub(tmp_path, "\n".join(shown)),)).environment()
+
+    assert environment == {"PATH": "/usr/bin", "OLD": "a b", "NEW": "c d", "ALSO": "e f", "EMPTY": ""}
+
+
+def stub(directory: Path, shown: str) -> str:
+    """A program that shows the same whatever it is asked."""
+    (directory / "shown").write_text(f"{shown}\n")
+    program = directory / "systemctl"
+    program.write_text(f"#!/bin/sh\ncat {directory}/shown\n")
+    program.chmod(0o755)
+    return str(program)

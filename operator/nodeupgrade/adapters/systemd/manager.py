@@ -28,6 +28,9 @@ EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_erro
 EXEC_LINE = re.compile(r"^\{ path=\S+ ; argv\[\]=(.*?) ; ignore_errors=", re.MULTILINE)
 EXEC_COMMAND = re.compile(r"^\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.MULTILINE | re.DOTALL)
 ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(yes|no)\)")
+ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+QUOTES = ('"', "'", "$'")
+VERSION = re.compile(r"Version=(?:systemd )?v?(\d+)")
 LOG_LINES = 20_000
 DOWN = frozenset({"inactive", "failed"})
 
@@ -69,7 +72,7 @@ class SystemdManager:
             command=command_of(shown.get("ExecStart", "")),
             commands=tuple(c for when in ("ExecStart", *RUN) for c in commands_of(when, shown.get(when, ""))),
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
-            environment_files=environment_files_of(shown.get("EnvironmentFiles", "")),
+            environment_files=environment_files_of(shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")),
             started=awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start_line_of(shown.get("ExecStart", "")),
@@ -82,8 +85,19 @@ class SystemdManager:
     def environment(self) -> dict[str, str]:
         """Return the environment variables that systemd passes to every service."""
         lines = self._systemctl.run("show-environment").splitlines()
-        pairs = (pair.partition("=") for line in lines for pair in assignments_of(line))
+        pairs = (assignment_of(line).partition("=") for line in lines)
         return {name: value for name, _, value in pairs}
+
+    def version(self) -> int:
+        """Return the version of systemd, for example 252.
+
+        Raises:
+            StepFailed: systemd does not say.
+        """
+        shown = self._systemctl.run("show", "--property=Version")
+        if (found := VERSION.match(shown.strip())) is None:
+            raise StepFailed(f"cannot tell the version of systemd from {shown[:100]!r}")
+        return int(found[1])
 
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit, after resetting its start limit."""
@@ -209,11 +223,29 @@ def start_line_of(exec_start: str) -> str:
 
 
 def assignments_of(shown: str) -> tuple[str, ...]:
-    """Split assignments such as ``A=1 "B=2 3"``; text that cannot be split gives one word that is no assignment."""
+    r"""Split assignments such as ``A=1 "B=2 3"``; text that cannot be split gives one word that is no assignment.
+
+    Older versions of systemd (219 for one) quote nothing. They show a blank as ``\x20``, and a backslash as ``\x5c``.
+    No assignment begins with a quote, so neither can be mistaken for the other.
+    """
+    if not any(word.startswith(QUOTES) for word in shown.split(" ")):
+        return tuple(_unescaped(word) for word in shown.split(" ") if word)
     try:
         return tuple(shlex.split(shown.replace("$'", "'")))
     except ValueError:
         return (shown,) if "=" not in shown else ("",)
+
+
+def assignment_of(line: str) -> str:
+    """Return the assignment in a line of ``show-environment``; older versions of systemd do not quote its value."""
+    name, _, value = line.partition("=")
+    words = assignments_of(value) if value.startswith(QUOTES) else (value,)
+    return f"{name}={words[0] if len(words) == 1 else value}"
+
+
+def _unescaped(word: str) -> str:
+    escaped = word.encode("utf-8", "surrogateescape")
+    return ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), escaped).decode("utf-8", "replace")
 
 
 def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
@@ -231,7 +263,7 @@ def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
-    """Return paths from EnvironmentFiles, and whether each is required.
+    """Return paths from EnvironmentFiles (EnvironmentFile in systemd 219), and whether each is required.
 
     Each line is like ``/etc/default/kubelet (ignore_errors=yes)``.
     """

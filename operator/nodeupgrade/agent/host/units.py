@@ -57,6 +57,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
+StartLimitInterval=0
 ExecStart={command}
 {_environment(bundle_root)}
 Restart=on-failure
@@ -155,6 +156,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
+StartLimitInterval=0
 ExecStart={" ".join(_quoted(word) for word in command)}
 {_environment(bundle_root)}
 Restart=on-failure

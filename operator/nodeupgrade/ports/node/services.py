@@ -19,6 +19,14 @@ class ServicesView(Protocol):
         """Return the environment that every service gets."""
         ...
 
+    def version(self) -> int:
+        """Return the version of systemd, for example 252.
+
+        Raises:
+            StepFailed: it is unknown.
+        """
+        ...
+
 
 class ServiceManager(ServicesView, Protocol):
     """Controls units. Every method is idempotent, bounded in time, and raises StepFailed on failure."""

@@ -178,6 +178,10 @@ class SimulatedServices:
         """What every service is given."""
         return {"PATH": "/usr/bin:/bin"}
 
+    def version(self) -> int:
+        """What the nodes of the lab have."""
+        return 252
+
     def log(self, unit: str) -> tuple[str, ...]:
         """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""
         self._calls.read(f"services.log {unit}")

@@ -14,12 +14,14 @@ from nodeupgrade.domain.node.checks.surroundings.others import (
     kubelet_keeps_its_name,
     nobody_else_changes_the_node,
     nothing_else_stops,
+    systemd_is_new_enough,
 )
 from nodeupgrade.domain.node.checks.surroundings.packages import package_manager_leaves_the_kubelet
 
 __all__ = ["CHECKS", "NOTHING_AROUND", "WARNINGS", "Daemon", "HostSurroundings", "PodCgroups"]
 
 CHECKS: tuple[Check[HostSurroundings], ...] = (
+    systemd_is_new_enough,
     nothing_else_stops,
     kubelet_keeps_its_name,
     pods_have_their_controllers,

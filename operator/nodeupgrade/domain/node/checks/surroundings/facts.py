@@ -10,6 +10,9 @@ from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
 from nodeupgrade.kubelethash import KubeletVersion
 
+OLDEST_SYSTEMD = 219
+"""Of CentOS 7 and Amazon Linux 2. The fence is an assertion (AssertPathExists), which version 218 brought."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
@@ -49,6 +52,7 @@ class HostSurroundings:
         current: version of the running kubelet; ``None`` if unknown.
         unit: name of the kubelet's unit.
         ends_all: whether stopping the unit ends all processes in its cgroup.
+        systemd: its version.
         hostname: of the host; empty if unknown.
         filesystem: type of the filesystem that holds the kubelet's directory; empty if unknown.
         bound: services that run now and stop with the kubelet.
@@ -70,6 +74,7 @@ class HostSurroundings:
     target: KubeletVersion | None = None
     unit: str = ""
     ends_all: bool = True
+    systemd: int = OLDEST_SYSTEMD
     hostname: str = ""
     filesystem: str = ""
     bound: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
+from nodeupgrade.domain.node.checks.surroundings.facts import OLDEST_SYSTEMD, HostSurroundings
 from nodeupgrade.domain.node.cluster.clock import ahead
 
 TOLERATED = timedelta(minutes=1)
@@ -33,6 +33,14 @@ def nothing_else_stops(facts: HostSurroundings) -> Iterator[Finding]:
         )
         remedy = "delete the pods that use it, or set KillMode=process in the unit"
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+
+
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
+def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Finding]:
+    """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
+    if facts.systemd < OLDEST_SYSTEMD:
+        detail = f"systemd {facts.systemd} runs, which is older than {OLDEST_SYSTEMD}"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail, remedy="upgrade the operating system")
 
 
 @check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.NODE_IDENTITY_CHANGES,))

@@ -46,6 +46,7 @@ def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
     return HostSurroundings(
         unit=unit.name,
         ends_all=unit.kill_mode in ENDS_ALL,
+        systemd=host.services.version(),
         hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
         filesystem="" if mount is None else mount.kind,
         bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),

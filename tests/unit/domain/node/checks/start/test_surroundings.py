@@ -37,6 +37,9 @@ def group(**given: Any) -> PodCgroups:
 
 
 REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
+    "a systemd that does not know the fence": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER, "systemd 215 runs, which is older than 219", {"systemd": 215},
+    ),
     "a service that is part of the kubelet's": (
         Reason.STOPS_WITH_KUBELET, "containerd.service would stop", {"bound": ("containerd.service",)},
     ),
