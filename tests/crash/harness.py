@@ -100,6 +100,7 @@ HARMLESS_LEFTOVERS = {
     "services.stop nodeupgrade-rescue.timer": {f"still running: {rescue_script.TIMER}"},
     f"services.stop {LEASE_KEEPER}": {f"still running: {LEASE_KEEPER}"},
     f"services.stop {SHIELD}": {f"still running: {SHIELD}"},
+    "shield.lower": {f"still running: {SHIELD}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
@@ -395,3 +397,36 @@ def test_what_runs_is_stopped_at_the_end_although_its_file_is_gone(step: Step) -
 
     assert it.node.services.active == set()
     assert not it.node.shield.running
+
+
+CPUSET = "/sys/fs/cgroup/cpuset/kubepods"
+
+
+def with_cgroups(it: Story) -> Story:
+    """The pods have cgroups in one hierarchy."""
+    pods = {sandbox.pod.uid: f"pod{sandbox.pod.uid}" for sandbox in it.plan.baseline.sandboxes}
+    it.node.disk.update({f"{CPUSET}/{place}/cgroup.procs": b"" for place in pods.values()})
+    it.plan = replace(it.plan, cgroups=ExpectedCgroups(hierarchies={"cpuset": CPUSET}, places=pods))
+    return it
+
+
+def test_what_our_own_reload_takes_from_the_pods_is_seen_before_the_kubelet_stops() -> None:
+    it = with_cgroups(story())
+    gone = next(path for path in it.node.disk if path.startswith(f"{CPUSET}/pod"))
+    it.node.calls.before("services.prepare_mask kubelet.service", partial(it.node.disk.__delitem__, gone))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.POD_CGROUP_MOVES)
+    assert "the cgroups of 1 pods have lost controllers" in report.message
+    assert "(cpuset)" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> None:
+    it = with_cgroups(story())
+    it.plan = replace(
+        it.plan, cgroups=replace(it.plan.cgroups, places={**it.plan.cgroups.places, PodUid("gone"): "podgone"})
+    )
+
+    assert it.tell().outcome is Outcome.UPGRADED

@@ -13,6 +13,7 @@ from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts.host import surroundings, volumes
 from nodeupgrade.engine.node.node import Node
@@ -20,7 +21,7 @@ from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
 from nodeupgrade.simulation.node import SimulatedNode, pod_json
-from tests.unit.domain.node.checks.sound import facts, kubelet, pod, readiness, unit
+from tests.unit.domain.node.checks.sound import WEB, facts, kubelet, pod, readiness, unit
 
 V = KubeletVersion.parse
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -91,7 +92,10 @@ def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     effects = len(host.node_itself.calls.effects)
 
     assert (preflight(seen), warnings(seen)) == ((), ())
-    assert seen.seen_around.cgroups == PodCgroups(base="/kubepods.slice", exists=True, limit=8 * 1024**3, used=3500)
+    complete = ExpectedCgroups(controllers=("cpu", "cpuset", "hugetlb", "memory", "pids"), places={WEB.uid: POD})
+    assert seen.seen_around.cgroups == PodCgroups(
+        base="/kubepods.slice", exists=True, complete=complete, limit=8 * 1024**3, used=3500
+    )
     assert (seen.seen_around.hostname, seen.seen_around.filesystem) == ("node-a", "ext4")
     assert len(host.node_itself.calls.effects) == effects
 
@@ -156,14 +160,16 @@ def test_a_controller_that_a_pod_lacks_is_found() -> None:
     found = cgroups({**FILES, f"{GROUPS}/{POD}/cgroup.controllers": b"cpu io memory pids"})
 
     assert found.incomplete == {"default/web": ("cpuset", "hugetlb")}
+    assert found.complete.places == {}, "what was incomplete before is not lost in the run"
 
 
 def test_a_controller_that_the_node_lacks_is_none_that_pods_need() -> None:
     few = b"cpu memory pids"
 
-    assert cgroups({**FILES, f"{GROUPS}/cgroup.controllers": few, f"{GROUPS}/{POD}/cgroup.controllers": few}) == (
-        cgroups(FILES)
-    )
+    found = cgroups({**FILES, f"{GROUPS}/cgroup.controllers": few, f"{GROUPS}/{POD}/cgroup.controllers": few})
+
+    assert found.incomplete == {}
+    assert found.complete.controllers == ("cpu", "memory", "pids")
 
 
 def test_a_cgroup_of_all_pods_that_is_not_there_is_told() -> None:

@@ -12,6 +12,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.units.start import UnitStart
@@ -251,6 +252,7 @@ class RunPlan:
         exchanged: files to exchange together with the kubelet.
         package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
         holds_package: whether the run holds it.
+        cgroups: cgroups of running pods that were complete when the run was planned.
     """
 
     schema: int
@@ -280,6 +282,7 @@ class RunPlan:
     exchanged: tuple[ExchangedFile, ...] = ()
     package: Package | None = None
     holds_package: bool = False
+    cgroups: ExpectedCgroups = NONE_EXPECTED
 
     @property
     def runtime_name(self) -> str:

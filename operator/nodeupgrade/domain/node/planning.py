@@ -16,6 +16,7 @@ from nodeupgrade.domain.node.checks.proof import Proof
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
@@ -171,6 +172,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         exchanged=tuple(_exchanged(facts)),
         package=facts.surroundings.package,
         holds_package=facts.surroundings.holds_package,
+        cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
     )
 
 

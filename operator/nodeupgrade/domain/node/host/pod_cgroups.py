@@ -1,7 +1,10 @@
 """Where a kubelet keeps the cgroups of its pods, and which controllers it insists on."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import QosClass
 
@@ -11,6 +14,24 @@ NEEDED_V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", 
 """Hierarchies of cgroup v1 in which a pod must have a directory, as far as they are mounted."""
 
 _SLICE = ".slice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCgroups:
+    """Where a kubelet that starts looks for the cgroups of pods, before it does anything else for them.
+
+    Attributes:
+        hierarchies: on cgroup v1, mount points of the hierarchies that must have each of them, by name.
+        controllers: on cgroup v2, the controllers that each of them must have.
+        places: path of each pod's cgroup, relative to the root of a hierarchy.
+    """
+
+    hierarchies: Mapping[str, str] = field(default_factory=dict)
+    controllers: tuple[str, ...] = ()
+    places: Mapping[PodUid, str] = field(default_factory=dict)
+
+
+NONE_EXPECTED = ExpectedCgroups()
 
 
 def manages_cgroups(settings: Configured) -> bool:

@@ -6,11 +6,13 @@ The latter are the kubelet's fence and the tuning of the runtime's restart: a re
 from collections.abc import Mapping
 
 from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node import lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence.instances import require_planned
+from nodeupgrade.engine.node.facts.host.pod_cgroups import lacking
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.engine.node.rescue import lay_down
 
@@ -34,6 +36,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     restart_tuning.give(node, plan)
     node.services.prepare_mask(plan.swap.unit)
     _require_units(node)
+    _require_cgroups(node, plan)
 
 
 def _require_units(node: Node) -> None:
@@ -49,6 +52,27 @@ def _require_units(node: Node) -> None:
                 f"systemd has lost {unit} ({status.load_state}, {status.active_state}), whose file this run had "
                 "written; find out what removes unit files on this node"
             )
+
+
+def _require_cgroups(node: Node, plan: RunPlan) -> None:
+    """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
+
+    A ``daemon-reload`` may take controllers away that systemd knows nothing of (kubernetes#128397). It has happened by
+    now: systemd sees to it before it answers the next call.
+
+    Raises:
+        StepFailed: a pod that runs has lost something.
+    """
+    if not (lost := lacking(node.files, plan.cgroups)):
+        return
+    sandboxes = node.runtime.inventory(full=False).sandboxes
+    running = {sandbox.pod.uid: sandbox.pod for sandbox in sandboxes if sandbox.ready}
+    if pods := [f"{running[uid]} ({', '.join(missing)})" for uid, missing in lost.items() if uid in running]:
+        raise StepFailed(
+            f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; any "
+            "kubelet that looks would kill them (a `systemctl daemon-reload` may have caused it, kubernetes#128397)",
+            reason=Reason.POD_CGROUP_MOVES,
+        )
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:

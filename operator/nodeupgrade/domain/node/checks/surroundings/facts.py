@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.node.host.packages import DPKG, DpkgState, Package
+from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
 from nodeupgrade.kubelethash import KubeletVersion
@@ -30,6 +31,7 @@ class PodCgroups:
         base: cgroup of all pods, as the kubelet's configuration names it.
         exists: whether it is there.
         incomplete: by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist.
+        complete: those that lack nothing.
         limit: memory that all pods together may use now, in bytes; ``None`` if there is no limit or it is unknown.
         used: memory that they use and that cannot be reclaimed, in bytes; ``None`` if unknown.
     """
@@ -37,6 +39,7 @@ class PodCgroups:
     base: str
     exists: bool
     incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    complete: ExpectedCgroups = NONE_EXPECTED
     limit: int | None = None
     used: int | None = None
 

@@ -1,8 +1,10 @@
 """Gather the state of the pods' cgroups. Changes nothing."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.surroundings import PodCgroups
 from nodeupgrade.domain.node.host import pod_cgroups as places
@@ -30,20 +32,36 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
     memory = UNIFIED if facts.readiness.cgroup_v2 else hierarchies.get("memory", HIERARCHIES / "memory")
     if files.read(memory / base / ("cgroup.controllers" if facts.readiness.cgroup_v2 else "cgroup.procs")) is None:
         return PodCgroups(base=f"/{base}", exists=False)
-    needed = places.NEEDED & _words(files, UNIFIED / "cgroup.controllers")
-    incomplete: dict[str, tuple[str, ...]] = {}
-    for pod in facts.running_pods():
-        if (qos := _class(pod, facts)) is not None:
-            place = places.of_pod(settings, driver, pod.ref.uid, qos)
-            missing = (
-                needed - _words(files, UNIFIED / place / "cgroup.controllers")
-                if facts.readiness.cgroup_v2
-                else {name for name, at in hierarchies.items() if files.read(at / place / "cgroup.procs") is None}
-            )
-            if missing:
-                incomplete[str(pod.ref)] = tuple(sorted(missing))
+    classes = ((pod.ref, _class(pod, facts)) for pod in facts.running_pods())
+    pods = {ref: str(places.of_pod(settings, driver, ref.uid, qos)) for ref, qos in classes if qos is not None}
+    expected = places.ExpectedCgroups(
+        hierarchies={name: str(at) for name, at in hierarchies.items()},
+        controllers=tuple(sorted(places.NEEDED & _words(files, UNIFIED / "cgroup.controllers"))),
+        places={ref.uid: place for ref, place in pods.items()},
+    )
+    incomplete = lacking(files, expected)
     limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
-    return PodCgroups(base=f"/{base}", exists=True, incomplete=incomplete, limit=limit, used=used)
+    return PodCgroups(
+        base=f"/{base}",
+        exists=True,
+        incomplete={str(ref): incomplete[ref.uid] for ref in pods if ref.uid in incomplete},
+        complete=replace(expected, places={u: place for u, place in expected.places.items() if u not in incomplete}),
+        limit=limit,
+        used=used,
+    )
+
+
+def lacking(files: FilesView, expected: places.ExpectedCgroups) -> dict[PodUid, tuple[str, ...]]:
+    """Return what the cgroups of pods lack: controllers, or hierarchies. Pods that lack nothing are left out."""
+    found: dict[PodUid, tuple[str, ...]] = {}
+    for uid, place in expected.places.items():
+        mounted = ((name, PurePosixPath(at)) for name, at in expected.hierarchies.items())
+        missing = {name for name, at in mounted if files.read(at / place / "cgroup.procs") is None}
+        if expected.controllers:
+            missing |= {*expected.controllers} - _words(files, UNIFIED / place / "cgroup.controllers")
+        if missing:
+            found[uid] = tuple(sorted(missing))
+    return found
 
 
 def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:
