@@ -1,12 +1,27 @@
 """The executor is killed or stopped, or the node's power is cut, as soon as the journal has a record."""
 
+import contextlib
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.fault import BACK, EITHER, UP, Fault
 from e2e.faults.run import EXECUTOR, FaultRun, Harm
+from e2e.lab import LabError
+from e2e.lab.process import PATIENCE
 from nodeupgrade.api.task.step import COMMIT, Step
+from nodeupgrade.domain.node.run.failpoints import RUNTIME_RESTARTED, Failpoint, When, at
 from nodeupgrade.domain.node.run.journal import Mark
+
+FROZEN_SECONDS = 20.0
+"""A frozen executor must be gone by then, and a healthy kubelet back."""
+FROZEN = (
+    at(Step.STOP_KUBELET, When.DONE), at(Step.REWRITE_HASHES, When.DONE), RUNTIME_RESTARTED,
+    at(Step.SWAP_BINARY, When.DONE), at(Step.STOP_KUBELET, When.UNDOING),
+)  # fmt: skip
+DELETED = (at(Step.ARM_DEAD_MAN, When.DONE), at(Step.STOP_KUBELET, When.DONE), at(Step.VERIFY, When.ANNOUNCED))
+OUR_UNITS = ("/etc/systemd/system/nodeupgrade-*", "/run/systemd/system/nodeupgrade-*")
 
 
 def kill_after_the_end(run: FaultRun) -> Iterator[None]:
@@ -86,7 +101,59 @@ def cut_power_twice(run: FaultRun) -> Iterator[None]:
     run.wait_workload()
 
 
+def frozen_at(name: Failpoint) -> Harm:
+    """Freeze the executor at a failpoint, as a debugger does, and never thaw it."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        with run.armed(name, "hang"):
+            yield
+            run.wait_hit(name)
+            began, frozen = time.monotonic(), run.processes(EXECUTOR)
+            run.kill_unit(EXECUTOR, signal.SIGSTOP)
+            try:
+                gone = _seconds_until(began, lambda: not frozen & run.processes(EXECUTOR))
+                well = _seconds_until(began, run.cluster.node.kubelet_healthy)
+            finally:
+                for pid in frozen & run.processes(EXECUTOR):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+                run.release(name)
+            run.notes.append(f"ended after {gone:.1f} s frozen, a healthy kubelet after {well:.1f} s")
+            yield
+
+    return harm
+
+
+def _seconds_until(began: float, holds: Callable[[], bool]) -> float:
+    while not holds():
+        if time.monotonic() > began + FROZEN_SECONDS * PATIENCE:
+            raise LabError(f"a frozen executor is left alone for {FROZEN_SECONDS * PATIENCE:.0f} s")
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def units_deleted_at(name: Failpoint) -> Harm:
+    """Delete the files of all our units at a failpoint, as a cleaning tool does, and have systemd read its files."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        node = run.cluster.node
+        with run.armed(name, "hang"):
+            yield
+            run.wait_hit(name)
+            node.exec("sh", "-c", f"rm -f {' '.join(OUR_UNITS)}; systemctl daemon-reload")
+            run.release(name)
+            yield
+        listed = node.exec("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade-*").stdout
+        running = [line.split()[0] for line in listed.splitlines() if line.split()[2] not in {"inactive", "failed"}]
+        if running:
+            raise LabError(f"left running: {', '.join(running)}")
+
+    return harm
+
+
 FAULTS: tuple[Fault, ...] = (
+    *(Fault(f"executor/frozen-{name}", frozen_at(name), EITHER) for name in FROZEN),
+    *(Fault(f"units/deleted-{name}", units_deleted_at(name), EITHER) for name in DELETED),
     Fault("none", lambda _ordeal: iter((None, None)), UP),
     Fault("kill/finished", kill_after_the_end),
     Fault("kill/every-record", kill_after_every_record, spec={"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}),
