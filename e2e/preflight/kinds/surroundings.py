@@ -23,6 +23,8 @@ QUIET_SECONDS = 10
 """After these the kubelet leaves a new pod alone, until it looks at it again after a minute and kills it itself."""
 GIT = "/usr/local/bin/git"
 SYSTEM = "kube-system"
+SYSTEMCTL, REAL_SYSTEMCTL = "/usr/local/sbin/systemctl", "/bin/systemctl"
+"""The first is found before the second."""
 
 
 def unit(name: str, text: str) -> Hazard:
@@ -40,6 +42,14 @@ def unit(name: str, text: str) -> Hazard:
         cluster.node.exec("systemctl", "daemon-reload")
 
     return make
+
+
+@contextlib.contextmanager
+def systemd_too_old(cluster: Cluster) -> Iterator[Object]:
+    """Let systemctl show the version of Debian 8, which is older than the oldest that is supported."""
+    shown = f"{REAL_SYSTEMCTL} \"$@\" > $out; status=$?; sed 's/^Version=.*/Version=215/' $out; rm $out; exit $status"
+    with added(cluster.node, SYSTEMCTL, f"#!/bin/sh\nout=$(mktemp)\n{shown}\n", 0o755):
+        yield {}
 
 
 @contextlib.contextmanager
@@ -165,6 +175,7 @@ def api_servers_differ(cluster: Cluster) -> Iterator[Object]:
 
 
 ROWS = (
+    Row(name="host/systemd", shows="systemd_is_new_enough", reason="UnsupportedServiceManager", make=systemd_too_old),
     Row(name="host/bound", shows="nothing_else_stops", reason="StopsWithKubelet",
         make=unit("lab-bound.service", "[Unit]\nPartOf=kubelet.service\n[Service]\nExecStart=/bin/sleep infinity\n")),
     Row(name="host/package-upgrade", shows="nobody_else_changes_the_node", reason="NodeInOtherHands",
