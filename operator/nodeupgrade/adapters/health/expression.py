@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 
 JUDGE = Path(__file__).with_name("judge.py")
@@ -61,6 +62,6 @@ def _read(output: bytes, status: int | None) -> tuple[int, ...]:
         case {"false": list(indexes)} if all(isinstance(index, int) for index in indexes):
             return tuple(indexes)
         case {"error": str(problem)}:
-            raise ExpressionError(f"its expression cannot be evaluated: {problem[:SAID]}")
+            raise ExpressionError(f"its expression cannot be evaluated: {shorten(problem, SAID)}")
         case _:
             raise ExpressionError("its expression takes too much time or memory")

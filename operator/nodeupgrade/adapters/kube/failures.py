@@ -3,6 +3,7 @@
 import json
 import re
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (
     ConflictError,
@@ -61,4 +62,4 @@ def _message(payload: bytes) -> str:
     try:
         return str(json.loads(payload)["message"])
     except (ValueError, KeyError, TypeError):
-        return payload[:200].decode(errors="replace")
+        return shorten(payload.decode(errors="replace"), 200)

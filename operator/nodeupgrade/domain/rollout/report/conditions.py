@@ -7,7 +7,8 @@ everything is done, only Ready is True.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -238,7 +239,7 @@ def _dated(condition: Undated, before: Condition, generation: int, now: datetime
         type=condition.type.value,
         status=condition.status,
         reason=condition.reason.value,
-        message=condition.message[:CONDITION_MESSAGE_LENGTH],
+        message=shorten(printable(condition.message), CONDITION_MESSAGE_LENGTH),
         last_transition_time=before.last_transition_time
         if before.reason and before.status is condition.status
         else now,
