@@ -117,3 +117,5 @@ class HealthMonitor(HealthSource):
             return HealthObservation(state=HealthState.BROKEN, detail="no answer came within its timeout")
         except NodeUpgradeError as error:
             return HealthObservation(state=HealthState.BROKEN, detail=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to end the checks of others
+            return HealthObservation(state=HealthState.BROKEN, detail=f"it fails with {type(error).__name__}")
