@@ -29,7 +29,7 @@ IMPATIENT = Patience(request_seconds=60.0, retry_seconds=1.0)
 MAPS = CONFIGMAPS.within("default")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LABEL = "throttled"
-CLASSIFIED = "X-Kubernetes-PF-PriorityLevel-UID"
+CLASSIFIED = "x-kubernetes-pf-prioritylevel-uid"
 """A header by which priority and fairness says how it has classified a request."""
 
 
@@ -81,7 +81,7 @@ def labelled() -> Json:
 async def raw(kube: KubeClient, method: str, path: str, body: Json | None = None) -> tuple[int, bytes, dict[str, str]]:
     session = kube.session()
     async with session.http.request(method, f"{session.server}{path}", json=body) as response:
-        return response.status, await response.read(), dict(response.headers)
+        return response.status, await response.read(), {key.lower(): value for key, value in response.headers.items()}
 
 
 async def until_denied(kube: KubeClient) -> tuple[bytes, dict[str, str]]:
@@ -99,7 +99,7 @@ async def test_a_webhook_that_is_busy_concerns_one_request(api_server: ApiServer
     """The API server passes the webhook's 429 and its Retry-After on, with the headers of priority and fairness."""
     async with busy_webhook(api_server, tmp_path), KubeClient.open(api_server.kubeconfig(), patience=IMPATIENT) as kube:
         payload, headers = await until_denied(kube)
-        assert headers["Retry-After"] == str(LATER)
+        assert headers["retry-after"] == str(LATER)
         assert CLASSIFIED in headers
         assert json.loads(payload)["kind"] == "Status"
         assert not is_about_all_requests(429, payload)
@@ -115,10 +115,13 @@ async def test_a_webhook_that_is_busy_concerns_one_request(api_server: ApiServer
 async def test_priority_and_fairness_holds_back_the_client(api_server: ApiServer, tmp_path: Path) -> None:
     """It answers with a line of text, and with the same headers."""
     flow = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1"}
-    limited = {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "limitResponse": {"type": "Reject"}}}
+    limited = {
+        "type": "Limited",
+        "limited": {"nominalConcurrencyShares": 0, "limitResponse": {"type": "Reject"}, "borrowingLimitPercent": 0},
+    }
     subjects = [{"kind": "User", "user": {"name": "nobody"}}]
     rules = [{"subjects": subjects, "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}]
-    schema = {"matchingPrecedence": 1, "priorityLevelConfiguration": {"name": "none-at-all"}, "rules": rules}
+    schema = {"matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "none-at-all"}, "rules": rules}
     level = {**flow, "kind": "PriorityLevelConfiguration", "metadata": {"name": "none-at-all"}, "spec": limited}
     flows = {**flow, "kind": "FlowSchema", "metadata": {"name": "none-at-all"}, "spec": schema}
     path = tmp_path / "flows.json"
@@ -132,7 +135,7 @@ async def test_priority_and_fairness_holds_back_the_client(api_server: ApiServer
             _, payload, headers = answer
             assert payload == b"Too many requests, please try again later.\n"
             assert CLASSIFIED in headers
-            assert int(headers["Retry-After"]) <= 32
+            assert int(headers["retry-after"]) <= 32
             assert is_about_all_requests(429, payload)
             with pytest.raises(UnavailableError):
                 await kube.server_version()
