@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -94,15 +94,20 @@ manifests: venv ## Write install.yaml and cleanup.yaml into dist/ (REPOSITORY=, 
 	@$(BIN)/python -m tools.release.manifests --image $(REPOSITORY) --tag $(TAG) $(if $(DIGEST),--digest $(DIGEST)) dist
 
 release: MACHINES = x86_64 aarch64
-release: wheels ## Make a release in dist/: image, install.yaml, chart, plugin, SBOM, checksums, signature (RELEASE_FLAGS=)
+release: wheels ## Make a release in dist/: image (BASE=…@sha256:…), install.yaml, chart, plugin, SBOM, checksums (RELEASE_FLAGS=)
 	rm -rf dist
 	@$(BIN)/python -m tools.release --image $(REPOSITORY) --url $(RELEASE_URL) --platforms $(PLATFORMS) --tool $(CONTAINER_TOOL) $(RELEASE_FLAGS) dist
 
-# What only a release does: it needs skopeo, and rights to push.
+# What only a release does. It needs skopeo and cosign, the key (COSIGN_KEY), and rights to push; it builds nothing and
+# runs nothing of what was built.
+sign:
+	python3 -m tools.release.signing dist
+
 publish:
 	@printf '%s' "$$REGISTRY_PASSWORD" | skopeo login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(REPOSITORY)))
-	skopeo copy --all --preserve-digests oci-archive:dist/nodeupgrade-$(TAG)-image.tar docker://$(REPOSITORY):$(TAG)
-	$(if $(COSIGN_KEY),cosign sign --yes --key $(COSIGN_KEY) $(REPOSITORY):$(TAG),@echo 'SKIPPED  signature of the image: COSIGN_KEY is not set')
+	skopeo copy --all --preserve-digests --digestfile=image-digest oci-archive:dist/nodeupgrade-$(TAG)-image.tar docker://$(REPOSITORY):$(TAG)
+	$(if $(COSIGN_KEY),cosign sign --yes --key $(COSIGN_KEY) $(REPOSITORY)@$$(cat image-digest),@echo 'SKIPPED  signature of the image: COSIGN_KEY is not set')
+	rm -f image-digest
 
 version:
 	@echo $(TAG)

@@ -29,7 +29,7 @@ class Silent:
     def passed(self, name: str, done: Pass, seconds: float) -> None:
         """Forget a pass."""
 
-    def failed(self, seconds: float) -> None:
+    def failed(self, seconds: float, *, expected: bool = True) -> None:
         """Forget a failure."""
 
     def lagged(self, seconds: float) -> None:

@@ -83,6 +83,8 @@ def make(options: argparse.Namespace, report: Report) -> None:
     report.made(krew)
     checksums = signing.write_checksums(directory)
     report.made(checksums)
+    if options.no_signature:
+        return
     if signature := signing.sign(checksums):
         report.made(directory / signature)
     else:
@@ -97,6 +99,7 @@ def main() -> int:
     parser.add_argument("--platforms", default="linux/amd64,linux/arm64")
     parser.add_argument("--tool", default="podman", help="docker (with buildx), podman or buildah")
     parser.add_argument("--no-image", action="store_true", help="build no image; install.yaml then names its tag")
+    parser.add_argument("--no-signature", action="store_true", help="do not sign: that is done elsewhere")
     parser.add_argument("--strict", action="store_true", help="fail if something is skipped")
     parser.add_argument("directory", type=Path)
     options = parser.parse_args()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -10,6 +11,9 @@ from pathlib import Path
 from tools.release.manifests import CHECKOUT
 
 _SECONDS = 3600
+_PINNED = re.compile(r"[\w.:/-]+@sha256:[0-9a-f]{64}")
+EMPTY = "scratch"
+"""The only image that is known by its name."""
 
 
 class NoImageError(Exception):
@@ -26,12 +30,13 @@ def build(archive: Path, *, tool: str, name: str, platforms: str) -> str:
         platforms: such as `linux/amd64,linux/arm64`.
 
     Raises:
-        NoImageError: there is no such tool, or it fails.
+        NoImageError: the base image has no digest, or there is no such tool, or it fails.
     """
+    from_image = base(os.environ.get("BASE", ""))
     if shutil.which(tool) is None:
         raise NoImageError(f"there is no {tool}; install it, or set CONTAINER_TOOL to docker, podman or buildah")
     archive.unlink(missing_ok=True)
-    arguments = [f"--platform={platforms}", f"--file={CHECKOUT / 'Containerfile'}", *_base()]
+    arguments = [f"--platform={platforms}", f"--file={CHECKOUT / 'Containerfile'}", f"--build-arg=BASE={from_image}"]
     if tool.endswith("docker"):
         _run(tool, "buildx", "build", *arguments, f"--tag={name}", f"--output=type=oci,dest={archive}", str(CHECKOUT))
     else:
@@ -52,9 +57,16 @@ def index_digest(archive: Path) -> str:
         return str(manifest["digest"])
 
 
-def _base() -> list[str]:
-    base = os.environ.get("BASE")
-    return [f"--build-arg=BASE={base}"] if base else []
+def base(name: str) -> str:
+    """Return the base image's name if it says what is in it: a tag may lead to another image tomorrow.
+
+    Raises:
+        NoImageError: it has no digest.
+    """
+    if name == EMPTY or _PINNED.fullmatch(name):
+        return name
+    given = f"{name!r} has none" if name else "it is not set"
+    raise NoImageError(f"a release needs BASE, the base image with its digest (…@sha256:…), and {given}")
 
 
 def _run(*argv: str, check: bool = True) -> None:

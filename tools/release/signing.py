@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 CHECKSUMS = "SHA256SUMS"
@@ -28,6 +29,8 @@ def _digest(path: Path) -> str:
 def sign(checksums: Path) -> str:
     """Sign the checksums with cosign and return the signature's file name; empty if no key is given.
 
+    ``python3 -m tools.release.signing dist`` does only this: where a key is, nothing has to be built.
+
     The key is a file or a URL of a key store, named by the environment variable COSIGN_KEY.
 
     Raises:
@@ -44,3 +47,23 @@ def sign(checksums: Path) -> str:
     if done.returncode or not signature.is_file():
         raise RuntimeError(f"cannot sign: {done.stderr.strip()}")
     return signature.name
+
+
+def main(directory: str) -> int:
+    """Sign the checksums of a release that was made elsewhere."""
+    checksums = Path(directory) / CHECKSUMS
+    made = checksums.read_bytes()
+    if write_checksums(checksums.parent).read_bytes() != made:
+        print(f"error: {CHECKSUMS} is not that of the files in {directory}", file=sys.stderr)
+        return 1
+    try:
+        signature = sign(checksums)
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"made     {signature}" if signature else f"error: {KEY} is not set")
+    return 0 if signature else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import RUNS, STATE
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.host.packages import HELD, STATUS, record_of
@@ -145,12 +146,12 @@ def main() -> int:
         found = look(runs_in(host.root / RUNS.relative_to("/")), host.files)
         remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:
-        print(f"error: this node is not clean: {error}", file=sys.stderr)
+        print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)
         return 1
     for path in (*found.removable, STATE):
-        print(f"removed {path}")
+        print(printable(f"removed {path}"))
     for line in found.staying:
-        print(f"kept {line}")
+        print(printable(f"kept {line}"))
     return 0
 
 

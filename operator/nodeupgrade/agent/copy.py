@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nodeupgrade.api.printable import printable
 from nodeupgrade.ports.artifacts import CopyError
 from nodeupgrade.wiring.copying import copy
 
@@ -20,9 +21,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         paths = [Path(word) for word in argv]
         for source, destination in zip(paths[::2], paths[1::2], strict=True):
-            print(f"{copy(source, destination)}  {destination}")
+            print(printable(f"{copy(source, destination)}  {destination}"))
     except CopyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(printable(f"error: {error}"), file=sys.stderr)
         return 1
     return 0
 

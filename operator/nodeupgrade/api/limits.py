@@ -3,6 +3,7 @@
 If a text exceeds its limit, the API server rejects the whole status, and with it everything else it reports.
 """
 
+import re
 from typing import Final
 
 NAME_LENGTH: Final = 253
@@ -44,9 +45,28 @@ FAILURE_MESSAGE_LENGTH: Final = 256
 APPROVER_LENGTH: Final = 128
 
 
-def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Truncate a text that is too long for the API, with an ellipsis."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
 NODE_WORD_LENGTH = 200
+
+_ANSWER = re.compile(r" answers \d{3}: ")
+"""After this, the words of a server follow; they say best what is wrong."""
+
+
+def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Shorten a text that is too long for the API: between two words, with an ellipsis.
+
+    The end is left out, or the middle if a server's own words stand at the end. A single long word is cut anywhere.
+    """
+    if len(text) <= length:
+        return text
+    end = _last_words(text, length // 2) if _ANSWER.search(text) else ""
+    return f"{_first_words(text, length - len(end) - 1)}…{end}"
+
+
+def _first_words(text: str, length: int) -> str:
+    cut = text.rfind(" ", length * 3 // 4, length + 1)
+    return text[: length if cut < 0 else cut].rstrip(" ,;:(")
+
+
+def _last_words(text: str, length: int) -> str:
+    cut = text.find(" ", len(text) - length, len(text) - length * 3 // 4)
+    return text[len(text) - length if cut < 0 else cut :]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.limits import NODE_WORD_LENGTH
+from nodeupgrade.api.limits import NODE_WORD_LENGTH, shorten
 
 SKIP_ANNOTATION = "nodeupgrade.dev/skip"
 """The rollout goes on, and ends, without the node."""
@@ -23,5 +23,5 @@ def asked(annotations: Mapping[str, str], name: str) -> str | None:
     if value is None or value.strip().lower() == _NO:
         return None
     printable = "".join(letter if letter.isprintable() else " " for letter in value)
-    reason = " ".join(printable.split())[:NODE_WORD_LENGTH]
+    reason = shorten(" ".join(printable.split()), NODE_WORD_LENGTH)
     return "" if reason.lower() == _YES else reason

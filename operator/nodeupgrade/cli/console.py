@@ -1,25 +1,78 @@
-"""Standard output: coloured on a terminal, plain and wide elsewhere."""
+"""Standard output and standard error: coloured on a terminal, plain and wide elsewhere.
+
+Everything that a command prints goes through here, and so through ``printable``. What is for programs stays exact: it
+is escaped as JSON and YAML escape.
+"""
 
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
+import rich.text
 import yaml
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from nodeupgrade.api.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 WIDTH_WITHOUT_TERMINAL = 200
 
+_NOT_QUITE_TEXT = re.compile(r"[^\n -~]")
+"""Candidates for an escape in a document; what JSON and YAML lay out themselves are spaces and line feeds."""
 
-def console() -> Console:
-    """Return a console on standard output. Rich itself detects NO_COLOR, a terminal and its width."""
-    screen = Console(highlight=False, markup=False, emoji=False)
+
+class Text(rich.text.Text):
+    """Styled text, made safe before it is measured, so that tables stay in order."""
+
+    def __init__(self, text: str = "", *args: Any, **kwargs: Any) -> None:
+        super().__init__(printable(text), *args, **kwargs)
+
+    def append(self, text: "rich.text.Text | str", *args: Any, **kwargs: Any) -> "Text":
+        """Add text at the end."""
+        super().append(printable(text) if isinstance(text, str) else text, *args, **kwargs)
+        return self
+
+    @classmethod
+    def assemble(cls, *parts: Any, **kwargs: Any) -> "Text":
+        """Combine texts and strings, and strings with a style."""
+        text = cls(**kwargs)
+        for part in parts:
+            text.append(*(part if isinstance(part, tuple) else (part,)))
+        return text
+
+
+def stacked(lines: Iterable[str]) -> Text:
+    """Return a text of several lines."""
+    text = Text()
+    for number, line in enumerate(lines):
+        text.append(rich.text.Text("\n") if number else "").append(line)
+    return text
+
+
+class Screen(Console):
+    """A console on which nothing is drawn that is not printable, whatever is asked of it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **kwargs)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Draw; segments of rich's own, which move the cursor, stay as they are."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable(text, keep="\n"), style)
+
+
+def console(*, err: bool = False) -> Screen:
+    """Return a console. Rich itself detects NO_COLOR, a terminal and its width."""
+    screen = Screen(stderr=err)
     if screen.is_terminal or "COLUMNS" in os.environ:
         return screen
-    return Console(highlight=False, markup=False, emoji=False, width=WIDTH_WITHOUT_TERMINAL)
+    return Screen(stderr=err, width=WIDTH_WITHOUT_TERMINAL)
 
 
 def show(*parts: RenderableType) -> None:
@@ -29,12 +82,33 @@ def show(*parts: RenderableType) -> None:
         screen.print(part)
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Print one line for people."""
+    click.echo(printable(line), err=err)
+
+
+def write(text: str) -> None:
+    """Print a text of several lines that was laid out by us."""
+    click.echo(printable(text, keep="\n\t"), nl=False)
+
+
 def dump(document: object, output: str) -> None:
     """Print for programs, as ``json`` or ``yaml``."""
-    if output == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    write(f"{in_json(document, indent=2)}\n" if output == "json" else in_yaml(document))
+
+
+def in_json(document: object, *, indent: int | None = None) -> str:
+    """Return a document as JSON, with escapes for everything that is not printable."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False)
+    return _NOT_QUITE_TEXT.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+def in_yaml(document: object) -> str:
+    """Return a document as YAML; with escapes for everything but ASCII, if anything in it is not printable."""
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return str(text)
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))
 
 
 def output_option() -> Callable[[F], F]:

@@ -9,11 +9,14 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TextIO
 
 import click
+
+from nodeupgrade.api.printable import printable
+from nodeupgrade.cli.console import say
 
 PROGRAM = "nodeupgrade"
 PLUGIN = "kubectl-nodeupgrade"
@@ -45,10 +48,9 @@ class CannotError(click.ClickException):
 
     exit_code = NO
 
-    def show(self, file: Any = None) -> None:
+    def show(self, _file: Any = None) -> None:
         """Print one line on standard error."""
-        message = as_called(" ".join(self.format_message().split()))
-        click.echo(f"error: {message}", file=file, err=file is None)
+        say(f"error: {as_called(' '.join(self.format_message().split()))}", err=True)
 
 
 class NoClusterAnswerError(CannotError):
@@ -101,6 +103,16 @@ class Program(click.Group):
                 rows = [(f"{each.name:<{widest}}", each.get_short_help_str(formatter.width)) for each in commands]
                 formatter.write_dl(rows)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line of the program itself."""
+        with _safe_complaints():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Read the command line of a command, and run it."""
+        with _safe_complaints():
+            return super().invoke(ctx)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run; as a kubectl plugin under kubectl's name, so that usage lines can be copied."""
         if kwargs.get("prog_name") is None:
@@ -139,6 +151,21 @@ def name_of(file: TextIO) -> str:
     return str(getattr(file, "name", "<stdin>"))
 
 
+@contextlib.contextmanager
+def _safe_complaints() -> Iterator[None]:
+    """Make click's own complaints safe: they repeat arguments and names of files."""
+    try:
+        yield
+    except (CannotError, click.MissingParameter):  # these say it on one line; these repeat nothing
+        raise
+    except click.ClickException as error:
+        if (said := error.format_message()).isprintable():
+            raise
+        if isinstance(error, click.UsageError):
+            raise click.UsageError(printable(said), error.ctx) from error
+        raise click.ClickException(printable(said)) from error
+
+
 def _replace_unencodable() -> None:
     """Print a question mark for every character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
@@ -168,7 +195,7 @@ def _discard_output() -> None:
 
 def _print_error(message: str) -> None:
     with contextlib.suppress(OSError, ValueError):
-        click.echo(f"error: {' '.join(message.split())}", err=True)
+        say(f"error: {' '.join(message.split())}", err=True)
 
 
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import traceback
 from typing import Protocol
 
 import structlog
@@ -45,6 +46,10 @@ class Reconciler(Protocol):
         """Reconcile one NodeUpgrade once."""
         ...
 
+    async def start_anew(self, name: str, problem: str) -> None:
+        """Forget what is kept in memory of a NodeUpgrade, and tell people why."""
+        ...
+
     async def unfinished(self) -> tuple[str, ...]:
         """List the names of all NodeUpgrades that may need work."""
         ...
@@ -61,8 +66,8 @@ class Telemetry(Protocol):
         """Record a pass over a NodeUpgrade."""
         ...
 
-    def failed(self, seconds: float) -> None:
-        """Record a pass that failed."""
+    def failed(self, seconds: float, *, expected: bool = True) -> None:
+        """Record a pass that failed, with an error that is handled or with any other."""
         ...
 
     def lagged(self, seconds: float) -> None:
@@ -81,7 +86,7 @@ class Announcer(Protocol):
 async def work(
     queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry, announcer: Announcer
 ) -> None:
-    """Process the queue for ever. Only expected errors are handled: after a bug, a restart is safer.
+    """Process the queue for ever. An unexpected error is one of its NodeUpgrade, which starts anew; others go on.
 
     After a pass, a NodeUpgrade rests for as long as it took to plan, so that a large fleet does not starve the others;
     after one that failed, for as long as the pass took. While a pass waits for the API server, others run anyway.
@@ -93,17 +98,23 @@ async def work(
         began, rest, requeue_after = clock(), 0.0, None
         try:
             done = await rollouts.reconcile(name)
+            telemetry.passed(name, done, clock() - began)
+            if done.upgrade is not None:
+                announcer.offer(done.upgrade)
         except NodeUpgradeError as error:
             rest = clock() - began
             telemetry.failed(rest)
             failures[name] = failures.get(name, 0) + 1
             requeue_after = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
             _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=requeue_after)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this NodeUpgrade alone
+            telemetry.failed(clock() - began, expected=False)
+            failures[name] = failures.get(name, 0) + 1
+            requeue_after = rest = backoff(failures[name])  # also against the events of what is told about it
+            _log.exception("unexpected error", upgrade=name, again_in_seconds=requeue_after)
+            await _start_anew(rollouts, name, error)
         else:
             rest = done.cost
-            telemetry.passed(name, done, clock() - began)
-            if done.upgrade is not None:
-                announcer.offer(done.upgrade)
             failures.pop(name, None)
             _log_actions(name, done.actions)
             requeue_after = pace(done)
@@ -113,6 +124,22 @@ async def work(
             queue.done(name, rest=rest)
         if requeue_after is not None:
             queue.add(name, requeue_after)
+
+
+async def _start_anew(rollouts: Reconciler, name: str, error: Exception) -> None:
+    try:
+        await rollouts.start_anew(name, _place_of(error))
+    except NodeUpgradeError as refusal:
+        _log.warning("cannot tell of an unexpected error", upgrade=name, error=str(refusal))
+    except Exception:  # noqa: BLE001 - what cannot be told is in the log
+        _log.exception("cannot start anew", upgrade=name)
+
+
+def _place_of(error: Exception) -> str:
+    """Describe an error without its message, which may repeat anything, such as a URL with a password."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    place = frame.f_code.co_filename.rpartition("/nodeupgrade/")[2]
+    return f"the operator failed with {type(error).__name__} in {place}, line {line}"
 
 
 async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
@@ -127,6 +154,8 @@ async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
             _log_actions("", await rollouts.sweep())
         except NodeUpgradeError as error:
             _log.warning("cannot look over everything", error=str(error))
+        except Exception:  # noqa: BLE001 - rollouts do not depend on it
+            _log.exception("unexpected error in looking over everything")
         await asyncio.sleep(RESYNC_SECONDS)
 
 

@@ -99,6 +99,9 @@ class Flaky:
             raise UnavailableError("away", after=3 * BACKOFF_LIMIT_SECONDS)
         return Pass(over=True)
 
+    async def start_anew(self, name: str, problem: str) -> None:
+        raise AssertionError(name, problem)
+
     async def unfinished(self) -> tuple[str, ...]:
         return ()
 

@@ -58,7 +58,7 @@ def upgrade(*names: str, uid: str = "u", **terms: Any) -> Upgrade:
 @asynccontextmanager
 async def monitoring(probe: Probe) -> AsyncIterator[tuple[HealthMonitor, asyncio.Queue[str]]]:
     changed: asyncio.Queue[str] = asyncio.Queue()
-    monitor = HealthMonitor(probe, lambda: datetime.now(UTC), changed.put_nowait)
+    monitor = HealthMonitor(probe, lambda: datetime.now(UTC), changed.put_nowait, timedelta(0))
     running = asyncio.create_task(monitor.run())
     try:
         yield monitor, changed
@@ -133,7 +133,7 @@ async def test_nothing_is_evaluated_for_what_is_gone_or_over() -> None:
 async def test_a_monitor_that_stops_and_runs_again_begins_anew() -> None:
     """As a leader that is one again: nobody has looked meanwhile, so that nothing has held all the time."""
     probe, changed = Probe(hangs), asyncio.Queue[str]()
-    monitor = HealthMonitor(probe, lambda: datetime.now(UTC), changed.put_nowait)
+    monitor = HealthMonitor(probe, lambda: datetime.now(UTC), changed.put_nowait, timedelta(0))
     running = asyncio.create_task(monitor.run())
     monitor.readings(upgrade("lively", timeout=timedelta(minutes=1)))
     await until(lambda: bool(probe.asked))
@@ -147,3 +147,30 @@ async def test_a_monitor_that_stops_and_runs_again_begins_anew() -> None:
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+async def test_the_checks_of_one_hold_up_nobody_elses() -> None:
+    """However many there are, and however long they take."""
+    many, slow = [f"slow-{number}" for number in range(8)], timedelta(hours=1)
+
+    async def some(check: HealthCheck) -> HealthObservation:
+        return await (hangs if check.name.startswith("slow") else holds)(check)
+
+    async with monitoring(Probe(some)) as (monitor, _):
+        for number in range(5):
+            monitor.readings(replace(upgrade(*many, timeout=slow, interval=slow), name=f"greedy-{number}"))
+        await until(lambda: sum(each.running for _, each in monitor._all()) == 40)
+        await until(lambda: set(monitor.readings(upgrade("a", "b", "c"))) == {"a", "b", "c"})
+
+
+async def test_an_error_that_nobody_has_foreseen_is_one_checks() -> None:
+    async def some(check: HealthCheck) -> HealthObservation:
+        if check.name == "a":
+            raise TypeError("'NoneType' object is not iterable")
+        return await holds(check)
+
+    async with monitoring(Probe(some)) as (monitor, _):
+        await until(lambda: set(monitor.readings(upgrade("a", "b"))) == {"a", "b"})
+        known = monitor.readings(upgrade("a", "b"))
+        assert (known["a"].state, known["a"].detail) == (HealthState.BROKEN, "it fails with TypeError")
+        assert known["b"].state is HealthState.HOLDING

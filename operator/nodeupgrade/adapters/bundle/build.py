@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 
 import nodeupgrade
 from nodeupgrade.adapters.bundle.store import write_manifest
+from nodeupgrade.api.printable import printable
 from nodeupgrade.domain import bundle
 
 ROOTS = ("grpcio", "protobuf", "pyyaml", "structlog", "tenacity")
@@ -234,7 +235,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         print(json.dumps(asdict(build(Path(argv[0])))))
     except bundle.BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(printable(f"error: {error}"), file=sys.stderr)
         return 1
     return 0
 

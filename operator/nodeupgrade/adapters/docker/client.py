@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 Document: TypeAlias = dict[str, Any]
@@ -129,7 +130,8 @@ def _answer(connection: http.client.HTTPConnection, path: str) -> Any:
     if response.status == http.client.NOT_FOUND:
         return None
     if response.status != http.client.OK:
-        text = f"dockerd answers {path} with status {response.status}: {body.decode(errors='replace').strip()[:200]}"
+        said = shorten(body.decode(errors="replace").strip(), 200)
+        text = f"dockerd answers {path} with status {response.status}: {said}"
         raise Transient(text) if response.status >= SERVER_ERROR else StepFailed(text)
     try:
         return json.loads(body)

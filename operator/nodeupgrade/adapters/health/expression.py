@@ -2,16 +2,24 @@
 
 import asyncio
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 
 JUDGE = Path(__file__).with_name("judge.py")
 """Started as a file: as a module it would first import the whole package, at every evaluation."""
+
+SECONDS = 20
+"""How long an evaluation may take on the clock, whatever timeout the query of its check has."""
+
+MOST_BYTES = 8 * 1024 * 1024
+"""The size of the data of one evaluation, as JSON."""
+
+TOO_MUCH = "its expression takes too much time or memory"
 
 SAID = 300
 """Characters of an error that are told."""
@@ -21,18 +29,19 @@ class ExpressionError(NodeUpgradeError):
     """An expression cannot be evaluated: it is wrong, something is missing in the data, or it takes too much."""
 
 
-async def which_fail(expression: str, cases: Sequence[Mapping[str, object]], seconds: float) -> tuple[int, ...]:
+async def which_fail(expression: str, cases: Sequence[Mapping[str, object]]) -> tuple[int, ...]:
     """Return the indexes of the cases of which an expression is false.
 
     Args:
         expression: In CEL; must come to true or false.
         cases: The variables of each evaluation: what JSON can represent.
-        seconds: Processor time that it may take; the caller limits the time on the clock.
 
     Raises:
         ExpressionError: It cannot be evaluated for every case.
     """
-    asked = {"expression": expression, "seconds": max(1, math.ceil(seconds)), "cases": cases}
+    asked = json.dumps({"expression": expression, "cases": cases}).encode()
+    if len(asked) > MOST_BYTES:
+        raise ExpressionError(f"its data are {len(asked)} bytes, more than {MOST_BYTES}; select less")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
@@ -43,7 +52,10 @@ async def which_fail(expression: str, cases: Sequence[Mapping[str, object]], sec
         env={"PYTHONPATH": ":".join(filter(None, sys.path))},
     )
     try:
-        output, _ = await process.communicate(json.dumps(asked).encode())
+        async with asyncio.timeout(SECONDS):
+            output, _ = await process.communicate(asked)
+    except TimeoutError:
+        raise ExpressionError(TOO_MUCH) from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -61,6 +73,6 @@ def _read(output: bytes, status: int | None) -> tuple[int, ...]:
         case {"false": list(indexes)} if all(isinstance(index, int) for index in indexes):
             return tuple(indexes)
         case {"error": str(problem)}:
-            raise ExpressionError(f"its expression cannot be evaluated: {problem[:SAID]}")
+            raise ExpressionError(f"its expression cannot be evaluated: {shorten(problem, SAID)}")
         case _:
-            raise ExpressionError("its expression takes too much time or memory")
+            raise ExpressionError(TOO_MUCH)

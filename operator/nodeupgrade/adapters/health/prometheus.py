@@ -12,6 +12,7 @@ import aiohttp
 
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 
 MOST_BYTES = 1024 * 1024
@@ -66,7 +67,7 @@ async def _answer(server: PrometheusServer, promql: str) -> Any:
                 raise QueryError(f"Prometheus {server.name} answers with more than {MOST_BYTES} bytes")
             return _read(server, response.status, payload)
     except (aiohttp.ClientError, OSError, UnicodeError, ValueError) as error:
-        problem = str(error)[:SAID] or type(error).__name__
+        problem = shorten(str(error), SAID) or type(error).__name__
         raise QueryError(f"Prometheus {server.name} does not answer: {problem}") from None
 
 
@@ -86,10 +87,12 @@ def _read(server: PrometheusServer, status: int, payload: bytes) -> Any:
     match answer:
         case {"status": "success", "data": data} if status == 200:
             if answer.get("warnings"):
-                raise QueryError(f"Prometheus {server.name} warns of its result: {str(answer['warnings'])[:SAID]}")
+                raise QueryError(
+                    f"Prometheus {server.name} warns of its result: {shorten(str(answer['warnings']), SAID)}"
+                )
             return data
         case {"error": str(problem)}:
-            raise QueryError(f"Prometheus {server.name} answers {status}: {problem[:SAID]}")
+            raise QueryError(f"Prometheus {server.name} answers {status}: {shorten(problem, SAID)}")
         case _:
             raise QueryError(f"Prometheus {server.name} answers {status} with what is no result of a query")
 
@@ -110,7 +113,7 @@ def _samples(data: Any, now: datetime) -> Iterator[Sample]:
         case {"resultType": "vector"}:
             raise QueryError(f"the query returns more than {MOST_SAMPLES} samples; aggregate them")
         case {"resultType": str(kind)}:
-            raise QueryError(f"the query returns a {kind[:SAID]}, not an instant vector or a scalar")
+            raise QueryError(f"the query returns a {shorten(kind, SAID)}, not an instant vector or a scalar")
         case _:
             raise QueryError("the answer is no result of a query")
 

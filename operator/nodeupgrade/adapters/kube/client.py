@@ -191,7 +191,9 @@ class KubeClient(TypedKube):
             answer = await self._transport.request("GET", path(resource), query=asked)
             # The items of a list lack apiVersion and kind.
             common = {"apiVersion": resource.api_version, "kind": resource.kind}
-            yield Page(tuple({**common, **item} for item in answer["items"]), answer["metadata"]["resourceVersion"])
+            yield Page(
+                tuple({**common, **item} for item in answer["items"] or ()), answer["metadata"]["resourceVersion"]
+            )
             if not (token := answer["metadata"].get("continue")):
                 return
             asked["continue"] = token

@@ -3,6 +3,7 @@
 import json
 import re
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (
     ConflictError,
@@ -57,8 +58,23 @@ def failure(what: str, status: int, reason: str, retry_after: str | None = None)
             return RejectedError(message)
 
 
+def is_about_all_requests(status: int, payload: bytes) -> bool:
+    """Report whether an API server has too much to do, and not only refuses this one request for a while.
+
+    Priority and fairness, and the limit on requests in flight that came before it, answer 429 with a line of plain
+    text. A 429 with a Status object is about the request: an admission webhook, an eviction, or a resource whose cache
+    is being filled. The headers ``X-Kubernetes-PF-*`` tell nothing: every answer has them.
+    """
+    if status != TOO_MANY_REQUESTS:
+        return False
+    try:
+        return bool(json.loads(payload)["kind"] != "Status")
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
 def _message(payload: bytes) -> str:
     try:
         return str(json.loads(payload)["message"])
     except (ValueError, KeyError, TypeError):
-        return payload[:200].decode(errors="replace")
+        return shorten(payload.decode(errors="replace"), 200)

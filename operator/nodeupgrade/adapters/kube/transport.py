@@ -13,7 +13,7 @@ import aiohttp
 import tenacity
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.adapters.kube.failures import TOO_MANY_REQUESTS, AheadError, failure_of
+from nodeupgrade.adapters.kube.failures import AheadError, failure_of, is_about_all_requests
 from nodeupgrade.adapters.kube.login import log_in
 from nodeupgrade.ports.kube import NotLeadingError, UnavailableError
 
@@ -24,6 +24,9 @@ REQUEST_TIMEOUT_SECONDS = 15
 
 RETRY_FOR_SECONDS = 30
 """How long requests to a busy or unreachable API server are retried before the caller gets the error."""
+
+LONGEST_PAUSE_SECONDS = 30
+"""How long the API server may hold back this client as a whole; priority and fairness asks for 32 s at most."""
 
 SILENCE_SECONDS = 90
 """Longest silence of a watch before its connection is considered dead: bookmarks come every minute."""
@@ -201,12 +204,13 @@ class Transport:
         if response.status < 400:
             return answer
         refusal = failure_of(what, response.status, payload, response.getheaders().get("Retry-After"))
-        if response.status == TOO_MANY_REQUESTS and isinstance(refusal, UnavailableError):
-            self._resume_at = max(self._resume_at, time.monotonic() + refusal.after)
+        if isinstance(refusal, UnavailableError) and is_about_all_requests(response.status, payload):
+            pause = min(refusal.after, LONGEST_PAUSE_SECONDS)
+            self._resume_at = max(self._resume_at, time.monotonic() + pause)
         raise refusal
 
     async def _turn(self, what: str) -> None:
-        """Wait as long as the API server has asked this client to: it may have asked it of another request.
+        """Wait as long as a busy API server has asked this client to: it may have asked it of another request.
 
         Raises:
             UnavailableError: That is longer than a request is tried.

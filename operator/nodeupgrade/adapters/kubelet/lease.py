@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from nodeupgrade.adapters.kubelet.identity import ask
 from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.credentials.kubeconfig import Credentials
 
 
@@ -29,6 +30,6 @@ class KubeletLease:
         path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
         answer = ask(self.credentials, verb, path, body)
         if answer.status != http.client.OK:
-            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {answer.text[:200]!r}")
+            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
         lease: Json = json.loads(answer.text)
         return lease

@@ -1,9 +1,11 @@
 """How a notice is written for a receiver."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from nodeupgrade.api.configuration import NoticeFormat
 from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.domain.rollout.report.notice import Notice
 
@@ -11,7 +13,17 @@ EVENT_TYPE = "dev.nodeupgrade.rollout.v1"
 
 
 def rendered(notice: Notice, form: NoticeFormat) -> tuple[str, Json]:
-    """Return the content type and the body of a request."""
+    """Return the content type and the body of a request; of what others wrote, only what can be printed."""
+    notice = replace(
+        notice,
+        upgrade=printable(notice.upgrade),
+        version=printable(notice.version),
+        phase=printable(notice.phase),
+        reason=printable(notice.reason),
+        message=printable(notice.message),
+        progress=printable(notice.progress),
+        wave=printable(notice.wave),
+    )
     match form:
         case NoticeFormat.JSON:
             return "application/json", to_json(notice)

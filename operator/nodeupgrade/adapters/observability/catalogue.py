@@ -102,7 +102,7 @@ PASSES = MetricSpec(
     MetricKind.COUNTER,
     MetricSubject.OPERATOR,
     "passes over a NodeUpgrade: success, conflict (another client wrote meanwhile; retried at once), error (the API "
-    "server did not do it; retried later)",
+    "server did not do it; retried later), internal_error (a defect of the operator; retried later, others go on)",
     ("result",),
 )
 PASS_DURATION = MetricSpec(

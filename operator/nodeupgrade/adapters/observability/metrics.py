@@ -94,9 +94,9 @@ class Metrics:
             if run.rolled_back is not None:
                 self._rollbacks.labels(run.rolled_back.value).inc()
 
-    def failed(self, seconds: float) -> None:
+    def failed(self, seconds: float, *, expected: bool = True) -> None:
         """Count a reconcile pass that failed."""
-        self._passes.labels("error").inc()
+        self._passes.labels("error" if expected else "internal_error").inc()
         self._seconds.observe(seconds)
 
     def lagged(self, seconds: float) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.systemctl import Systemctl
 from nodeupgrade.adapters.systemd.unread import has_unread
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
@@ -256,7 +257,7 @@ def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
     """
     matches = EXEC_COMMAND.findall(shown)
     if shown and not matches:
-        raise StepFailed(f"cannot read what systemd shows as {when}: {shown[:200]}")
+        raise StepFailed(f"cannot read what systemd shows as {when}: {shorten(shown, 200)}")
     return tuple(
         UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in matches
     )

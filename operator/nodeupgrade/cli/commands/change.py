@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
 from nodeupgrade.cli.inputs.completion import rollouts
@@ -115,21 +117,21 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
     if not yes and not how["dry_run"]:
         if not sys.stdin.isatty():
             raise click.UsageError("an abort cannot be taken back; say --yes to mean it")
-        click.confirm(f"End {name} for good?", abort=True)
+        click.confirm(printable(f"End {name} for good?"), abort=True)
     return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
 
 
 async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> int:
     change = await _write(kube, name, decide, how)
     if change.patch is None:
-        click.echo(f"Nothing to do: {change.says}.")
+        say(f"Nothing to do: {change.says}.")
     elif how.dry_run:
-        click.echo(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
-        click.echo(f"The API server agrees. Then {change.says}.")
+        say(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
+        say(f"The API server agrees. Then {change.says}.")
     else:
-        click.echo(f"Done: {change.says}.")
+        say(f"Done: {change.says}.")
     if change.but:
-        click.echo(f"But {change.but}.", err=True)
+        say(f"But {change.but}.", err=True)
         return NO
     return await _wait(world, kube, name, change, how) if how.wait and not how.dry_run else OK
 
@@ -156,9 +158,9 @@ async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: Cha
     end = world.now() + timedelta(seconds=how.limit)
     while not change.done(await reading.upgrade(kube, name)):
         if world.now() >= end:
-            click.echo(f"error: cannot wait any longer until {change.waits_for} because --timeout is over", err=True)
+            say(f"error: cannot wait any longer until {change.waits_for} because --timeout is over", err=True)
             return TIME_IS_OVER
         await world.sleep(SECONDS_BETWEEN_LOOKS)
     if change.waits_for:
-        click.echo(f"Now {change.waits_for}.")
+        say(f"Now {change.waits_for}.")
     return OK

@@ -3,6 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
+from nodeupgrade.cli.console import write
 from nodeupgrade.cli.program import PLUGIN, PROGRAM, command, completion_variable
 
 FOR_KUBECTL = f"""#!/bin/sh
@@ -27,10 +28,10 @@ def completion_command(shell: str) -> None:
     two seconds. For kubectl, put the script on your PATH as an executable kubectl_complete-nodeupgrade.
     """
     if shell == "kubectl":
-        click.echo(FOR_KUBECTL, nl=False)
+        write(FOR_KUBECTL)
         return
     script = get_completion_class(shell)
     if script is None:
         raise click.UsageError(f"there is no completion for {shell}")
     root = click.get_current_context().find_root().command
-    click.echo(script(root, {}, PROGRAM, completion_variable(PROGRAM)).source())
+    write(f"{script(root, {}, PROGRAM, completion_variable(PROGRAM)).source()}\n")

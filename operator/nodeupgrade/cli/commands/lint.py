@@ -7,7 +7,7 @@ import click
 
 from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.cli.console import dump, output_option
+from nodeupgrade.cli.console import dump, output_option, say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
 from nodeupgrade.cli.inputs.documents import documents
@@ -50,16 +50,14 @@ def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against
         dump([to_json(result) for result in listed], output)
         return NO if problems or not ours else OK
     for other in (each for each in found if not is_upgrade(each)):
-        click.echo(
-            f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}"
-        )
+        say(f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}")
     for result in listed:
-        click.echo(str(result))
+        say(str(result))
     if not ours:
-        click.echo("error: cannot check anything because there is no NodeUpgrade in these files", err=True)
+        say("error: cannot check anything because there is no NodeUpgrade in these files", err=True)
         return NO
     verdict = counted(problems, "problem") if problems else "no problem"
-    click.echo(f"{counted(len(ours), 'NodeUpgrade')}, {verdict}.")
+    say(f"{counted(len(ours), 'NodeUpgrade')}, {verdict}.")
     return NO if problems else OK
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import click
 
-from nodeupgrade.cli.console import dump, output_option, show
+from nodeupgrade.cli.console import dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
 from nodeupgrade.cli.inputs.completion import claimed_nodes, nodes, rollouts
@@ -42,7 +42,7 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     elif found:
         show(by_reason(name, found, world.now()))
     else:
-        click.echo(f"No node of {name} failed or was refused.")
+        say(f"No node of {name} failed or was refused.")
     return NO if found else OK
 
 

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from typing import TextIO
 
 import click
-from rich.console import Console
 from rich.progress import Progress
 
 from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.cli.console import dump, output_option, show
+from nodeupgrade.cli.console import console, dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, cluster_options
 from nodeupgrade.cli.inputs.documents import Document, documents
@@ -59,7 +58,7 @@ def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output
         if output != "text":
             dump({"problems": [to_json(each) for each in problems]}, output)
         for problem in problems if output == "text" else ():
-            click.echo(str(problem))
+            say(str(problem))
         return NO
     made = connection.run(lambda world, kube: _plan(world, kube, document.body))
     if output == "text":
@@ -87,7 +86,7 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     forecasts: dict[str, NodeForecast] = {}
     found: dict[str, tuple[Finding, ...]] = {node: objections(seen, member) for node, member in members.items()}
     wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(console=console(err=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
         async for member, expected, objecting in _examined(kube, seen, wanted):
             members[member.node], found[member.node] = member, objecting

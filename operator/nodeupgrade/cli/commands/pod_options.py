@@ -9,10 +9,9 @@ from typing import Any, TextIO
 import click
 import yaml
 from rich.table import Table
-from rich.text import Text
 
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.cli.console import console
+from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.program import CannotError, InputFile
 from nodeupgrade.domain.pods import CONFIG_MIRROR
@@ -154,7 +153,7 @@ def report(
                 failed += 1
                 entry, rows = {"error": str(error)}, []
                 if output == "text":
-                    click.echo(f"{name.label}: {error}".encode(errors="replace"), err=True)
+                    say(f"{name.label}: {error}", err=True)
             yield {**name.entry(), **entry}, [(name.label, *row) for row in rows]
             if failed >= _MOST_FAILURES:
                 break
@@ -162,13 +161,13 @@ def report(
     if output == "text":
         print_tables(("POD", *columns), (row for _, rows in results() for row in rows))
         if mirrors:
-            click.echo(_MIRRORS)
+            say(_MIRRORS)
         if failed < examined and (last := closing()):
-            click.echo(last)
+            say(last)
     else:
         printed = (_dumped(entry, output) for entry, _ in results())
         while batch := "".join(itertools.islice(printed, _ROWS_PER_TABLE)):
-            click.echo(batch, nl=False)
+            write(batch)
     if failed:
         them = "it is" if failed == 1 else "each is"
         rest = f" of {counted(examined, 'pod')} could not be examined; {them} named above"
@@ -205,10 +204,5 @@ def print_tables(columns: Row, rows: Iterable[Row]) -> None:
     while batch := list(itertools.islice(rows, _ROWS_PER_TABLE)):
         table = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=_PADDING)
         for row in batch:
-            table.add_row(*map(_cell, row))
+            table.add_row(*(Text(cell, overflow="fold") for cell in row))
         screen.print(table)
-
-
-def _cell(content: str) -> Text:
-    """Return the content without markup; invalid UTF-8 becomes question marks."""
-    return Text(content.encode(errors="replace").decode(), overflow="fold")

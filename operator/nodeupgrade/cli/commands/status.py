@@ -6,7 +6,7 @@ import click
 from rich.console import Group, RenderableType
 
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.cli.console import dump, output_option, show
+from nodeupgrade.cli.console import dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
 from nodeupgrade.cli.inputs.completion import rollouts
@@ -84,7 +84,7 @@ async def status_command(
         show(draw(found))
     else:
         advice = f"See `kubectl explain nodeupgrade.spec` and `{called()} plan --help`."
-        click.echo(f"There are no NodeUpgrades. {advice}")
+        say(f"There are no NodeUpgrades. {advice}")
     return OK
 
 

@@ -8,7 +8,7 @@ import click
 
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.commands.pod_options import PODS_OPTION, Entry, checked_pod, named_pods, print_tables
-from nodeupgrade.cli.console import dump, output_option
+from nodeupgrade.cli.console import dump, output_option, say
 from nodeupgrade.cli.inputs.stored_hashes import StoredHash, read_stored
 from nodeupgrade.cli.program import NO, OK, InputFile, command
 from nodeupgrade.domain.pods import parse_pod
@@ -71,7 +71,7 @@ def verify_command(context: click.Context, containers: TextIO, stream: TextIO, o
             for each in findings
         )
         print_tables(("POD", "CONTAINER", "STORED", "STORED BY KUBELET"), rows)
-        click.echo(_verdict(findings, common))
+        say(_verdict(findings, common))
     else:
         dump({"kubelets": [each.series for each in common], "containers": [each.entry() for each in findings]}, output)
     context.exit(OK if common else NO)
@@ -86,7 +86,7 @@ def _specs(stream: TextIO) -> dict[str, Specs]:
             every = (*init_containers(pod), *regular_containers(pod))
             found[_uid(pod)] = {container_name(pod, each): each for each in every}
         except HashError as error:
-            click.echo(f"{name.label}: {error}".encode(errors="replace"), err=True)
+            say(f"{name.label}: {error}", err=True)
     return found
 
 

@@ -25,7 +25,7 @@ def _names(resource: Resource) -> Complete:
             found = asyncio.run(_read(world, None if config is None else Path(config), context, resource))
         except (NodeUpgradeError, TimeoutError, OSError):
             return []
-        return [CompletionItem(name) for name in found if name.startswith(begun)]
+        return [CompletionItem(name) for name in found if name.startswith(begun) and name.isprintable()]
 
     return complete
 

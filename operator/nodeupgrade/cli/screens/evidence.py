@@ -5,13 +5,13 @@ from datetime import datetime
 from itertools import zip_longest
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
+from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
@@ -115,7 +115,7 @@ def hazards(report: TaskStatus) -> RenderableType:
         how = "accepted" if hazard.accepted else "warning"
         weight = Text(how, BUSY) if hazard.warning else Text("forbids", BAD)
         lines = (hazard.detail, *about(hazard.pods, hazard.owners, hazard.check, accepted=hazard.accepted))
-        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, "\n".join(filter(None, lines)) or NOTHING)
+        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, stacked(filter(None, lines)) or NOTHING)
     return drawn
 
 

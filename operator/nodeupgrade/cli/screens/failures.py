@@ -6,7 +6,6 @@ from datetime import datetime
 from itertools import groupby
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, counted
@@ -14,6 +13,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.screens.words import BAD, NOTHING, facts, since, table
 
 _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
@@ -71,7 +71,8 @@ def _parts(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[Ren
     yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
     for reason, group in groupby(found, key=lambda failure: failure.reason):
         nodes = tuple(group)
-        yield Text.assemble("\n", (reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
+        yield Text()
+        yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
         if known := nodes[0].explanation:
             yield facts(("Means", known.meaning), ("Do", known.remedy))
         drawn = table("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
+from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.node import Seat, Story
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens.words import (

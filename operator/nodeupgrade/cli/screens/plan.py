@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.encoding.json import Json, timestamp, to_json
@@ -12,6 +11,7 @@ from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
+from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
 from nodeupgrade.cli.reports.todo import Todo
@@ -201,7 +201,7 @@ def _todo(due: list[Todo]) -> RenderableType:
             f"for example: {each.example}",
             *about(each.pods, each.owners, each.check, accepted=each.accepted),
         ]
-        drawn.add_row(each.reason, str(len(each.nodes)), str(each.pods or NOTHING), "\n".join(lines))
+        drawn.add_row(each.reason, str(len(each.nodes)), str(each.pods or NOTHING), stacked(lines))
     return drawn
 
 
@@ -213,7 +213,7 @@ def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
         causes = [f"{number}: {why}" for why, number in each.causes.items()]
         more = [f"and {len(causes) - CAUSES_SHOWN} more reasons"] if len(causes) > CAUSES_SHOWN else []
         unknown = [f"{counted(each.unknown, 'pod')} cannot be told; see --nodes"] if each.unknown else []
-        drawn.add_row(*change, *numbers, "\n".join([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
+        drawn.add_row(*change, *numbers, stacked([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
     return drawn
 
 
@@ -248,7 +248,7 @@ def _nodes(report: PlanReport) -> RenderableType:
     for member in report.members:
         expected = report.forecasts.get(member.node)
         numbers = (NOTHING, NOTHING) if expected is None else (str(expected.containers), str(len(expected.restarts)))
-        drawn.add_row(member.node, member.wave, member.place.value, *numbers, "\n".join(_whys(report, member)))
+        drawn.add_row(member.node, member.wave, member.place.value, *numbers, stacked(_whys(report, member)))
     return drawn
 
 

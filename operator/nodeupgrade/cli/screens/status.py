@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
+from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes
 from nodeupgrade.cli.reports.tree import tree

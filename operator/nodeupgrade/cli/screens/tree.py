@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
+from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.tree import Branch
 from nodeupgrade.cli.screens.words import (
     BAD,

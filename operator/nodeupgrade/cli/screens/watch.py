@@ -4,12 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-import click
 from rich.console import RenderableType
 from rich.live import Live
 
 from nodeupgrade.api.encoding.json import timestamp
-from nodeupgrade.cli.console import console
+from nodeupgrade.cli.console import console, say
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER
 from nodeupgrade.cli.reports.overview import Overview
@@ -61,7 +60,7 @@ class _Lines:
             name, text = seen.upgrade.name, status.line(seen)
             if text != self._last.get(name):
                 moment = timestamp(self._world.now().replace(microsecond=0))
-                click.echo(f"{moment} {text}" if self._named else f"{moment} {name}: {text}")
+                say(f"{moment} {text}" if self._named else f"{moment} {name}: {text}")
             self._last[name] = text
 
 
@@ -75,7 +74,7 @@ async def _follow(
             rollouts = await look()
         except UnavailableError as error:
             if not silent:
-                click.echo(f"waiting: {error}", err=True)
+                say(f"waiting: {error}", err=True)
             silent = True
         else:
             silent = False
@@ -85,7 +84,7 @@ async def _follow(
                 counted = (each for each in rollouts if each.upgrade.name in seen_going_on)
                 return OK if all(each.succeeded for each in counted) else NO
         if end is not None and world.now() >= end:
-            click.echo("error: cannot wait any longer because --timeout is over; the rollout goes on", err=True)
+            say("error: cannot wait any longer because --timeout is over; the rollout goes on", err=True)
             return TIME_IS_OVER
         await world.sleep(until.interval)
 

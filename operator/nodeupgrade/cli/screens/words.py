@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
-from rich.text import Text
 
 from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.cli.console import Text
 
 BAR_WIDTH = 20
 SHORT_BAR = 10
@@ -120,9 +120,9 @@ def facts(*pairs: tuple[str, str | Text]) -> Table:
     return grid
 
 
-def heading(title: str) -> Text:
+def heading(title: str) -> Group:
     """Return the title of a section, after an empty line."""
-    return Text(f"\n{title}", "bold underline")
+    return Group(Text(), Text(title, "bold underline"))
 
 
 class Columns:

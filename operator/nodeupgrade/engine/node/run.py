@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import assert_never
 
 from nodeupgrade.api.encoding.json import JsonValue, from_json, to_json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
@@ -186,7 +187,7 @@ class NodeRun:
             at=self.node.clock.now().isoformat(timespec="milliseconds"),
             monotonic=self.node.clock.monotonic(),
             payload=payload,
-            error=None if error is None else error[:MESSAGE_LENGTH],
+            error=None if error is None else shorten(error),
             reason=reason,
         )
         self.store.append(record)

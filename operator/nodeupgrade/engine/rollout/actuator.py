@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from nodeupgrade.api.encoding.json import Json, merge_patch, to_json
-from nodeupgrade.api.limits import MESSAGE_LENGTH
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
@@ -191,7 +192,7 @@ class Actuator:
                 changes = {
                     "action": TaskAction.ABORT.value,
                     "actionReason": action.reason.value,
-                    "actionMessage": action.message[:MESSAGE_LENGTH],
+                    "actionMessage": shorten(printable(action.message)),
                 }
                 await self._merge_task(task, {"spec": changes})
             case GiveUp():
@@ -260,7 +261,7 @@ class Actuator:
             observed_generation=task.generation,
             phase=TaskPhase.FAILED,
             reason=action.reason,
-            message=action.message[:MESSAGE_LENGTH],
+            message=shorten(printable(action.message)),
             finished_at=now,
         )
         version = task.resource_version

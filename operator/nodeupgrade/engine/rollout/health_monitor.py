@@ -5,9 +5,10 @@ a restart, every check has to hold anew for as long as it must.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -15,8 +16,11 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.health import HealthObservation, HealthReading, HealthState, reading_after
 from nodeupgrade.ports.health import HealthProbe, HealthSource
 
-AT_ONCE = 8
-"""Checks that are evaluated at the same time; the others wait for their turn."""
+AT_ONCE = 2
+"""Checks of one NodeUpgrade that are evaluated at the same time; its others wait, and nobody else's."""
+
+GRACE = timedelta(seconds=60)
+"""How much longer than its timeout the evaluation of a check may take: its expression, and waiting for its turn."""
 
 
 @dataclass(slots=True)
@@ -36,14 +40,21 @@ class HealthMonitor(HealthSource):
         probe: Evaluates a check.
         utcnow: Returns the wall-clock time, UTC.
         on_change: Called with the name of a NodeUpgrade when one of its checks comes to something else than before.
+        grace: How much longer than its timeout the evaluation of a check may take.
     """
 
-    def __init__(self, probe: HealthProbe, utcnow: Callable[[], datetime], on_change: Callable[[str], None]) -> None:
-        self._probe, self._utcnow, self._on_change = probe, utcnow, on_change
+    def __init__(
+        self,
+        probe: HealthProbe,
+        utcnow: Callable[[], datetime],
+        on_change: Callable[[str], None],
+        grace: timedelta = GRACE,
+    ) -> None:
+        self._probe, self._utcnow, self._on_change, self._grace = probe, utcnow, on_change, grace
         self._watched: dict[str, dict[str, _Watched]] = {}
         self._uids: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONCE))
 
     def readings(self, upgrade: Upgrade) -> Mapping[str, HealthReading]:
         """Return what is known of the checks of a rollout; a check that is new or was edited is evaluated at once."""
@@ -67,6 +78,7 @@ class HealthMonitor(HealthSource):
         """Stop evaluating the checks of a NodeUpgrade."""
         self._watched.pop(name, None)
         self._uids.pop(name, None)
+        self._slots.pop(name, None)
 
     async def run(self) -> None:
         """Evaluate checks as they become due, until cancelled; then forget them all."""
@@ -75,6 +87,7 @@ class HealthMonitor(HealthSource):
         finally:
             self._watched.clear()
             self._uids.clear()
+            self._slots.clear()
 
     async def _evaluate_when_due(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -100,7 +113,7 @@ class HealthMonitor(HealthSource):
 
     async def _evaluate(self, upgrade: str, watched: _Watched) -> None:
         check = watched.check
-        async with self._slots:
+        async with self._slots[upgrade]:
             began, at = asyncio.get_running_loop().time(), self._utcnow()
             observed = await self._observe(check)
         before, watched.reading = watched.reading, reading_after(watched.reading, check, observed, at)
@@ -111,9 +124,11 @@ class HealthMonitor(HealthSource):
 
     async def _observe(self, check: HealthCheck) -> HealthObservation:
         try:
-            async with asyncio.timeout(check.timeout.total_seconds()):
+            async with asyncio.timeout((check.timeout + self._grace).total_seconds()):
                 return await self._probe.observe(check)
         except TimeoutError:
             return HealthObservation(state=HealthState.BROKEN, detail="no answer came within its timeout")
         except NodeUpgradeError as error:
             return HealthObservation(state=HealthState.BROKEN, detail=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to end the checks of others
+            return HealthObservation(state=HealthState.BROKEN, detail=f"it fails with {type(error).__name__}")

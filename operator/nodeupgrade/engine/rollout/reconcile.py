@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
+from nodeupgrade.domain.rollout.report.conditions import of_internal_error
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election.takeover import Term, require_term, take_over
+from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
@@ -32,7 +36,7 @@ from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.rollout.writing.results import Follow, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
-from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
+from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,28 @@ class Rollouts:
             cost=spent.seconds,
             wait_over_in=_wait_over_in(actions, self._kube.utcnow()),
         )
+
+    async def start_anew(self, name: str, problem: str) -> None:
+        """Forget what is kept in memory of a rollout, as a restart would, and tell people why.
+
+        Raises:
+            NodeUpgradeError: The API server does not let it be told.
+        """
+        if (gone := self._rollouts.pop(name, None)) is not None:
+            await gone.lanes.close()
+        body, now = await self._kube.get(UPGRADES, name), self._kube.utcnow().replace(microsecond=0)
+        told = of_internal_error(problem, body["metadata"].get("generation", 0), now)
+        status = body.get("status") or {}
+        known = [each for each in status.get("conditions") or [] if each["type"] != told.type]
+        if any(each["message"] == told.message for each in status.get("conditions") or []):
+            return
+        about = stub(UPGRADES, name, body["metadata"]["uid"])
+        await self._kube.emit_event(
+            Event(regarding=about, reason=Reason.INTERNAL_ERROR, message=told.message, warning=True)
+        )
+        status = {**status, "conditions": [*known, to_json(told)]}
+        version = body["metadata"]["resourceVersion"]
+        await self._kube.replace_status(UPGRADES, name, status, resource_version=version)
 
     async def gather(self, name: str) -> FleetSnapshot:
         """Read everything the plan depends on, pods included.

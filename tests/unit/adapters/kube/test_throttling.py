@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube.transport import Patience, Transport
+from nodeupgrade.adapters.kube.transport import LONGEST_PAUSE_SECONDS, Patience, Transport
 from nodeupgrade.ports.kube import UnavailableError
+
+BUSY = b"Too many requests, please try again later.\n"
+DENIED = b'{"kind": "Status", "code": 429, "message": "admission webhook \\"x\\" denied the request: later"}'
+CLASSIFIED = {"X-Kubernetes-PF-FlowSchema-UID": "a", "X-Kubernetes-PF-PriorityLevel-UID": "b"}
+"""Headers of every answer of an API server with priority and fairness."""
 
 
 @dataclass
@@ -16,9 +21,10 @@ class Answer:
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b"{}"
 
     async def read(self) -> bytes:
-        return b"{}"
+        return self.body
 
     def getheaders(self) -> dict[str, str]:
         return self.headers
@@ -44,7 +50,7 @@ def transport(client: Client, seconds: float = 30) -> Transport:
 
 
 async def test_nobody_asks_before_the_time() -> None:
-    client = Client([Answer(429, {"Retry-After": "1"})])
+    client = Client([Answer(429, {"Retry-After": "1"}, BUSY)])
     there = transport(client)
     throttled = asyncio.ensure_future(there.request("GET", "/a"))
     await asyncio.sleep(0.1)
@@ -56,13 +62,27 @@ async def test_nobody_asks_before_the_time() -> None:
 
 
 async def test_who_would_have_to_wait_too_long_is_told_for_how_long() -> None:
-    client = Client([Answer(429, {"Retry-After": "600"})])
+    client = Client([Answer(429, {"Retry-After": "600"}, BUSY)])
     there = transport(client, seconds=5)
+    told = []
     for path in "/a", "/b":
         with pytest.raises(UnavailableError) as raised:
             await there.request("GET", path)
-        assert 590 < raised.value.after <= 600
+        told.append(raised.value.after)
+    assert told[0] == 600
+    assert 25 < told[1] <= LONGEST_PAUSE_SECONDS
     assert len(client.asked) == 1
+
+
+@pytest.mark.parametrize("path", ["/a", "/b"])
+async def test_a_webhook_that_asks_for_time_concerns_one_request(path: str) -> None:
+    client = Client([Answer(429, {"Retry-After": "999", **CLASSIFIED}, DENIED)])
+    there = transport(client, seconds=5)
+    with pytest.raises(UnavailableError, match="denied the request") as raised:
+        await there.request("POST", "/a", body={})
+    assert raised.value.after == 999
+    async with asyncio.timeout(3):
+        assert await there.request("GET", path) == {}
 
 
 @pytest.mark.parametrize("status", [500, 503, 504])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
@@ -88,7 +89,7 @@ def old_kubelet_accepts_its_files(facts: FilesFound) -> Iterator[Finding]:
     if output is not None and not accepted(output):
         detail = (
             f"kubelet {facts.current} does not accept its own configuration in a dry run, so there would be no way "
-            f"back: {objection(output)[:SAID]}"
+            f"back: {shorten(objection(output), SAID)}"
         )
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 

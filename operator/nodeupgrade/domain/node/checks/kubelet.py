@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
@@ -71,7 +72,9 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
         detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {promised}"
         yield Finding(reason=Reason.DIGEST_MISMATCH, detail=detail)
     elif kubelet.staged_version != str(facts.target):
-        said = kubelet.staged_version or f"nothing usable ({kubelet.staged_output.strip()[:120] or 'no output'})"
+        said = (
+            kubelet.staged_version or f"nothing usable ({shorten(kubelet.staged_output.strip(), 120) or 'no output'})"
+        )
         detail = f"asked for its version, the staged kubelet says {said}, not {facts.target}"
         yield Finding(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
     elif not kubelet.staged_is_elf:
@@ -81,7 +84,7 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
     elif kubelet.arguments_status != 0:
         detail = (
             f"kubelet {facts.target} does not accept the node's command line: "
-            f"{complaint(kubelet.arguments_output)[:160]}; "
+            f"{shorten(complaint(kubelet.arguments_output), 160)}; "
             "change the flags on the node, list them in spec.kubelet.removeFlags, or set flagPolicy: Strip"
         )
         yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH
+from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
@@ -47,7 +48,7 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
         run_id=task.spec.run_id,
         outcome=outcome,
         reason=reason,
-        message=f"{because.removesuffix('.')}. {noted}."[:MESSAGE_LENGTH] if noted else because[:MESSAGE_LENGTH],
+        message=shorten(printable(f"{because.removesuffix('.')}. {noted}." if noted else because)),
         restarted=count,
         restarted_list=listed[:CONTAINERS_LISTED],
         decided_at=now,

@@ -7,7 +7,8 @@ everything is done, only Ready is True.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -54,7 +55,8 @@ class Undated:
 
     type: ConditionType
     status: ConditionStatus
-    reason: Reason
+    reason: Reason | str
+    """A string if an operator of another version has reported it, and this one only keeps it."""
     message: str
 
 
@@ -209,6 +211,18 @@ def impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[Und
     )
 
 
+def of_internal_error(problem: str, generation: int, now: datetime) -> Condition:
+    """Return the condition for a pass that ended in an unexpected error; the next pass that succeeds revises it."""
+    return Condition(
+        type=ConditionType.IMPEDED.value,
+        status=ConditionStatus.TRUE,
+        reason=Reason.INTERNAL_ERROR.value,
+        message=shorten(printable(sentence(Reason.INTERNAL_ERROR, problem)), CONDITION_MESSAGE_LENGTH),
+        last_transition_time=now,
+        observed_generation=generation,
+    )
+
+
 def _common(state: RolloutState) -> tuple[Undated, ...]:
     active = not (state.stalled or state.over or state.ready)
     ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
@@ -223,9 +237,7 @@ def _common(state: RolloutState) -> tuple[Undated, ...]:
 def _kept(before: UpgradeStatus, new: Undated) -> Undated:
     """Return a condition as it was reported before, or the new one if it never was."""
     known = find(before, new.type)
-    return (
-        replace(new, status=known.status, reason=Reason(known.reason), message=known.message) if known.reason else new
-    )
+    return replace(new, status=known.status, reason=known.reason, message=known.message) if known.reason else new
 
 
 def dated(upgrade: Upgrade, undated: tuple[Undated, ...], now: datetime) -> tuple[Condition, ...]:
@@ -237,8 +249,8 @@ def _dated(condition: Undated, before: Condition, generation: int, now: datetime
     return Condition(
         type=condition.type.value,
         status=condition.status,
-        reason=condition.reason.value,
-        message=condition.message[:CONDITION_MESSAGE_LENGTH],
+        reason=str(condition.reason),
+        message=shorten(printable(condition.message), CONDITION_MESSAGE_LENGTH),
         last_transition_time=before.last_transition_time
         if before.reason and before.status is condition.status
         else now,

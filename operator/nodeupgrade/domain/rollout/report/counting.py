@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURES_LISTED
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURES_LISTED, shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
@@ -116,7 +117,7 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
             node=member.node,
             reason=member.reason.value,
             step=_step(member),
-            message=member.message[:FAILURE_MESSAGE_LENGTH],
+            message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH),
             time=since.get((member.node, member.reason.value)) or now,
         )
         for member in failing[:FAILURES_LISTED]

@@ -369,7 +369,7 @@ def test_what_is_unready_in_the_end_is_never_cut_off() -> None:
     )
     assert len(told.message) == 512
     assert len(told.containers.readiness_flaps) == 20
-    assert len(told.guard.detail) == 256
+    assert 250 < len(told.guard.detail) <= 256
     assert with_readiness(told, flaps, GuardReport(), "").message == told.message, "it is said once"
 
 

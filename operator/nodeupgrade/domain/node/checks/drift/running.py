@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.defaults import DEFAULTS
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import resource_amount
@@ -188,4 +189,4 @@ def _gates_of_flags(settings: Configured) -> frozenset[str]:
 
 def _short(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shorten(text, 60)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
@@ -40,8 +41,8 @@ def configuration_is_accepted(facts: Readiness) -> Iterator[Finding]:
     output = facts.dry_run
     if output is not None and not accepted(output) and _about_gates(facts) is None:
         detail = (
-            f"kubelet {facts.target} does not accept its configuration in a dry run: {objection(output)[:SAID]}; "
-            "correct that in its configuration file or flags first"
+            f"kubelet {facts.target} does not accept its configuration in a dry run: "
+            f"{shorten(objection(output), SAID)}; correct that in its configuration file or flags first"
         )
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
@@ -52,14 +53,14 @@ def settings_are_known(facts: Readiness) -> Iterator[Finding]:
     fields = unknown_fields(facts.dry_run or "")
     if fields:
         detail = f"kubelet {facts.target} does not know, and ignores, in its configuration: {', '.join(fields)}"
-        yield Finding(reason=Reason.SETTING_IGNORED, detail=detail[:SAID])
+        yield Finding(reason=Reason.SETTING_IGNORED, detail=shorten(detail, SAID))
 
 
 def _about_gates(facts: Readiness) -> str | None:
     if facts.dry_run is None or accepted(facts.dry_run):
         return None
     said = objection(facts.dry_run)
-    return next((said[said.index(sign) :][:SAID] for sign in ABOUT_GATES if sign in said), None)
+    return next((shorten(said[said.index(sign) :], SAID) for sign in ABOUT_GATES if sign in said), None)
 
 
 CHECKS: tuple[Check[Readiness], ...] = (feature_gates_are_known, configuration_is_accepted)

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
@@ -47,7 +48,7 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
         try:
             document = read_one(data)
         except (yaml.YAMLError, UnicodeError) as error:
-            yield f"{path} cannot be read ({' '.join(str(error).split())[:120]}); correct it"
+            yield f"{path} cannot be read ({shorten(' '.join(str(error).split()), 120)}); correct it"
             continue
         yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, strict=strict))
         for name in sorted(_names(document) - configured.executable):

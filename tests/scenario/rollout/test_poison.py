@@ -1,0 +1,192 @@
+"""One NodeUpgrade that this version stumbles over stops no other, and people are told."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.controlplane import workers
+from nodeupgrade.controlplane.enqueue import Enqueuer
+from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.domain.rollout import planner
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout import reconcile
+from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES
+from nodeupgrade.simulation.kube import merged
+from tests.scenario.rollout.harness import Scene
+
+NEWER = {"type": "Degraded", "status": "True", "reason": "OfANewerVersion", "message": "what a newer operator said"}
+NEWER["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+EVIL, GOOD = "evil", "to-1-33"
+
+
+class Silent:
+    """Tells nobody."""
+
+    def offer(self, upgrade: Upgrade) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[list[Any]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+async def stage() -> Scene:
+    scene = Scene()
+    for number in range(4):
+        await scene.fleet.add_node(
+            f"node-{number}", overrides={"metadata": {"labels": {"part": EVIL if number < 2 else GOOD}}}
+        )
+    for name in (EVIL, GOOD):
+        await scene.apply(name, nodes={"selector": {"matchLabels": {"part": name}}})
+    return scene
+
+
+async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable[[], Any]) -> list[asyncio.Task[None]]:
+    """Let the operator's workers work until something holds, each second of the cluster being a moment here."""
+    for pause in ("VERIFYING_SECONDS", "IN_FLIGHT_SECONDS", "IDLE_SECONDS", "BACKOFF_LIMIT_SECONDS"):
+        monkeypatch.setattr(workers, pause, 0.01)
+    queue = WorkQueue()
+    enqueuer, metrics = Enqueuer(queue), Metrics()
+    working = [asyncio.create_task(workers.work(queue, enqueuer, scene.operator, metrics, Silent())) for _ in range(2)]
+    try:
+        for name in (EVIL, GOOD):
+            enqueuer.upgrade_changed(name)
+        async with asyncio.timeout(60):
+            while not await until() and not any(task.done() for task in working):
+                await scene.fleet.tick()
+                scene.now += type(scene.idle_time)(seconds=1)
+                await asyncio.sleep(0.005)
+    finally:
+        failed = [task.exception() for task in working if task.done()]
+        for task in working:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*working, return_exceptions=True)
+    assert failed == []
+    return working
+
+
+async def phase(scene: Scene, name: str) -> str:
+    body = await scene.kube.get(UPGRADES, name)
+    return str(body.get("status", {}).get("phase", ""))
+
+
+async def conditions(scene: Scene, name: str) -> dict[str, Json]:
+    body = await scene.kube.get(UPGRADES, name)
+    return {each["type"]: each for each in body.get("status", {}).get("conditions", [])}
+
+
+def ended(scene: Scene) -> Callable[[], Any]:
+    async def it_has() -> bool:
+        return await phase(scene, GOOD) == "Succeeded"
+
+    return it_has
+
+
+async def test_reasons_of_a_newer_operator_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a downgrade, with a spec that this version does not accept: it reports again what was reported."""
+    scene = await stage()
+    body = await scene.kube.get(UPGRADES, EVIL)
+    await scene.kube.merge(UPGRADES, EVIL, {"spec": {"ofANewerVersion": 1, "version": "1"}})
+    await scene.kube.replace_status(UPGRADES, EVIL, merged(body.get("status", {}), {"conditions": [NEWER]}))
+
+    await operate(scene, monkeypatch, ended(scene))
+
+    told = await conditions(scene, EVIL)
+    assert told["Accepted"]["status"] == "False"
+    assert told["Degraded"]["reason"] == "OfANewerVersion"
+    assert told["Degraded"]["message"] == "what a newer operator said"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), AttributeError("None has no x"), AssertionError()])
+async def test_an_error_that_nobody_has_foreseen_is_one_rollouts(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await stage()
+
+    def plan(fleet: FleetSnapshot, *others: Any) -> Any:
+        if fleet.upgrade.name == EVIL:
+            raise error
+        return planner.plan(fleet, *others)
+
+    monkeypatch.setattr(reconcile, "plan", plan)
+    await operate(scene, monkeypatch, ended(scene))
+
+    impeded = (await conditions(scene, EVIL))["Impeded"]
+    assert (impeded["status"], impeded["reason"]) == ("True", "InternalError")
+    assert type(error).__name__ in impeded["message"]
+    events = [each for each in await scene.kube.list(EVENTS) if each["reason"] == "InternalError"]
+    assert [each["involvedObject"]["name"] for each in events] == [EVIL]
+
+    monkeypatch.setattr(reconcile, "plan", planner.plan)
+
+    async def evil_ended() -> bool:
+        return await phase(scene, EVIL) == "Succeeded"
+
+    await operate(scene, monkeypatch, evil_ended)
+    assert (await conditions(scene, EVIL))["Impeded"]["status"] == "False"
+
+
+async def test_it_is_backed_off_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a restart of the operator: nothing that is kept in memory of the rollout counts any more."""
+    scene, seen, times = await stage(), list[object](), list[float]()
+    monkeypatch.setattr(workers, "backoff", lambda failures: 0.02 * failures)
+
+    def plan(fleet: FleetSnapshot, _now: object, notes: object) -> Any:
+        if fleet.upgrade.name == EVIL:
+            seen.append(notes)
+            times.append(asyncio.get_running_loop().time())
+        raise ZeroDivisionError
+
+    async def often() -> bool:
+        return len(times) >= 4
+
+    monkeypatch.setattr(reconcile, "plan", plan)
+    await operate(scene, monkeypatch, often)
+    assert len({id(notes) for notes in seen[:4]}) == 4
+    pauses = [after - before for before, after in pairwise(times)]
+    assert pauses[0] >= 0.02
+    assert pauses[2] >= 0.06
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "OfANewerVersion", "reason": "OfANewerVersion"},
+        {"steps": [{"name": "of-a-newer-version", "result": "OfANewerVersion"}]},
+        {"ofANewerVersion": {"deep": [1]}},
+        {"containers": "many"},
+    ],
+)
+async def test_tasks_of_a_newer_version_stop_no_other_rollout(status: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await stage()
+
+    async def claimed() -> bool:
+        return any(task["metadata"]["name"] == "node-0" for task in await scene.kube.list(TASKS))
+
+    await operate(scene, monkeypatch, claimed)
+    body = await scene.kube.get(TASKS, "node-0")
+    scene.kube._store((TASKS.plural, None, "node-0"), {**body, "status": status}, "status")
+    await operate(scene, monkeypatch, ended(scene))
+
+
+async def test_a_status_that_cannot_be_read_stops_no_other_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await stage()
+    body = await scene.kube.get(UPGRADES, EVIL)
+    broken = {"counts": "many", "conditions": 5, "waves": [None]}
+    scene.kube._store((UPGRADES.plural, None, EVIL), {**body, "status": broken}, "status")
+
+    async def seen() -> bool:
+        return bool(await phase(scene, GOOD))
+
+    await operate(scene, monkeypatch, seen)
