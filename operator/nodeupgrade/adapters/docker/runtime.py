@@ -14,9 +14,10 @@ from nodeupgrade.adapters.docker.rescue_fragment import rendered
 from nodeupgrade.adapters.docker.restart import hazards, next_start
 from nodeupgrade.adapters.docker.store import LabelStore
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, clients
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
@@ -119,6 +120,10 @@ class DockerRuntime:
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
         """Do nothing: a starting dockerd asks about every container that it finds running."""
         return frozenset()
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return who uses dockerd's socket."""
+        return clients(running, inventory, self._processes, self._files)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""
