@@ -132,6 +132,18 @@ def test_a_socket_that_systemd_opened_is_not_made_anew(node: Node) -> None:
     assert node.clients(container(ID, 30)).mounted == {}
 
 
+def test_a_socket_of_systemds_that_is_stopped_too_is_made_anew(node: Node) -> None:
+    (node.root / "proc/1/fd/9").symlink_to("socket:[100]")
+    node.process(30, mounts=FILE)
+
+    seen = clients(
+        node.daemon, Inventory(containers=(container(ID, 30),)), node.processes, node.files, lambda _: {},
+        with_systemds=True,
+    )  # fmt: skip
+
+    assert set(seen.mounted) == {ID}
+
+
 def test_other_sockets_of_the_daemon_count_wherever_they_are(node: Node) -> None:
     (node.root / "run/nri").mkdir()
     node.listens(101, "/run/nri/nri.sock")

@@ -122,8 +122,8 @@ class DockerRuntime:
         return frozenset()
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return who uses dockerd's socket."""
-        return clients(running, inventory, self._processes, self._files)
+        """Return who uses dockerd's socket; the one that systemd opens is stopped with it."""
+        return clients(running, inventory, self._processes, self._files, with_systemds=True)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""

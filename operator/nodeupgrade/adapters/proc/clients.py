@@ -31,6 +31,8 @@ def clients(
     processes: ProcessTable,
     files: FilesView,
     list_sockets: Sockets = unix_sockets,
+    *,
+    with_systemds: bool = False,
 ) -> RuntimeClients:
     """Return the containers that have mounted a socket of a daemon as a file, or are connected to one.
 
@@ -40,11 +42,13 @@ def clients(
     Args:
         daemon: ``None`` if it cannot be seen, so that its clients are unknown.
         list_sockets: returns the unix sockets of a network namespace.
+        with_systemds: whether systemd's sockets do not outlive the restart either.
     """
     if daemon is None:
         return RuntimeClients(unknown="the runtime's process cannot be seen")
     own = processes.sockets(daemon.pid)
-    mounted = dict(_mounted(inventory, processes, _made_anew(own, processes, files)))
+    kept = frozenset[int]() if with_systemds else processes.sockets(INIT)
+    mounted = dict(_mounted(inventory, processes, _made_anew(own - kept, processes, files)))
     try:
         connected = frozenset(_connected(own, inventory, processes, list_sockets))
     except OSError as error:
@@ -61,10 +65,9 @@ def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:
 
 
 def _made_anew(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
-    """Yield the paths of the sockets that the daemon itself binds when it starts, without symbolic links."""
-    of_init = processes.sockets(INIT)
+    """Yield the paths, without symbolic links, of those of these sockets that listen at one."""
     for inode, path in listening(processes.network_file(INIT, "unix") or ""):
-        if inode in own and inode not in of_init:
+        if inode in own:
             try:
                 found = files.socket(path)
             except StepFailed:
