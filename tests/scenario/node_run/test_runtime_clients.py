@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.run.run_status import run_status
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Crash, plan_for
+from nodeupgrade.simulation.node import Crash, Moment, plan_for
 from nodeupgrade.simulation.node.containers.runtime_restart import REMEMBERING, STOPPING
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
@@ -153,6 +153,27 @@ def test_an_executor_that_is_killed_after_the_note_knows_it_still() -> None:
     report = it.tell()
 
     assert (report.outcome, report.ended) == (Outcome.UPGRADED, (FOLLOWER,))
+
+
+def test_an_executor_that_is_killed_anywhere_names_it_all_the_same() -> None:
+    yardstick = following()
+    yardstick.tell()
+    wrong = {}
+    for number, name in enumerate(yardstick.node.calls.effects):
+        it = following()
+        struck: list[int] = []
+
+        def strike(_name: str, passed: int, moment: Moment, at_number: int = number, seen: list[int] = struck) -> None:
+            if passed == at_number and moment is Moment.BEFORE and not seen:
+                seen.append(passed)
+                raise Crash
+
+        it.node.calls.interrupt = strike
+        report = it.tell()
+        if (report.outcome, report.restarted, report.ended) != (Outcome.UPGRADED, 0, (FOLLOWER,)):
+            wrong[name] = report
+
+    assert wrong == {}
 
 
 def test_one_that_ended_is_not_counted_after_a_rollback_either() -> None:
