@@ -15,7 +15,7 @@ class Mount:
     """One mount.
 
     Attributes:
-        source: device of the filesystem, and what of it is mounted: ``("0:24", "/containerd")``.
+        source: device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``.
         options: those of the mount and of its filesystem.
         kind: type of the filesystem, for example ``ext4``.
     """
