@@ -28,6 +28,24 @@ def pod(cluster: Cluster, name: str, *containers: Object, metadata: Object | Non
     }  # fmt: skip
 
 
+def of_host(path: str) -> Object:
+    """Return a volume of the host, named ``host``."""
+    return {"name": "host", "hostPath": {"path": path}}
+
+
+def mounting(at: str, script: str = STAY) -> Object:
+    """Return a container that mounts the volume named ``host``."""
+    return container("main", script, volumeMounts=[{"name": "host", "mountPath": at}])
+
+
+def following() -> Object:
+    """Return a container that ends with an error as soon as its connection to containerd does.
+
+    It mounts the root of the host as the volume named ``host``.
+    """
+    return mounting("/lab", "exec chroot /lab ctr events")
+
+
 @contextlib.contextmanager
 def running(cluster: Cluster, body: Object, *, ready: bool = True) -> Iterator[Object]:
     """Run a pod while the context lasts; by default, wait until it is Ready."""

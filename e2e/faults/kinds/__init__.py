@@ -1,6 +1,7 @@
 """All faults, by kind, in the order in which `python -m e2e.faults` injects them."""
 
 from e2e.faults.kinds import (
+    clients,
     drift,
     executor,
     failpoints,
@@ -17,4 +18,5 @@ from e2e.faults.kinds import (
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
     *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *unseen.FAULTS, *packages.FAULTS,
+    *clients.FAULTS,
 )  # fmt: skip

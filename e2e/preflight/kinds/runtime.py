@@ -9,6 +9,7 @@ from e2e.cluster import Cluster, Object
 from e2e.faults import tamper
 from e2e.lab.nodes import nodefiles
 from e2e.lab.workloads import splitpods
+from e2e.preflight.kinds.pods import having
 from e2e.preflight.row import WARNED, Hazard, Row
 
 DRIFT = "RuntimeConfigurationDrift"
@@ -145,6 +146,13 @@ ROWS = (
         make=mounted_socket),
     Row(name="runtime/shield-required", shows="required_shield_is_possible", reason="ShieldUnavailable",
         make=mounted_socket, spec={"verify": {"shield": "Require"}}),
+    Row(name="runtime/socket-mounted", shows="sockets_are_not_mounted", reason="RuntimeSocketMounted", ends=WARNED,
+        make=having(pods.mounting("/s.sock"), volumes=[pods.of_host(nodefiles.CONTAINERD_SOCKET)])),
+    Row(name="runtime/socket-mounted-refused", shows="sockets_are_not_mounted", reason="RuntimeSocketMounted",
+        make=having(pods.mounting("/s.sock"), volumes=[pods.of_host(nodefiles.CONTAINERD_SOCKET)]),
+        spec={"verify": {"socketMounts": "Refuse"}}),
+    Row(name="runtime/connected", shows="nobody_hangs_on_the_runtime", reason="RuntimeConnectionLost", ends=WARNED,
+        make=having(pods.following(), volumes=[pods.of_host("/")])),
     Row(name="unit/command", shows="units_start_nothing_else", reason="UnitCommandUnknown",
         also=frozenset({"kubelet_starts_as_it_runs"}),
         make=unit("kubelet.service", "ExecStartPre=/bin/cp /opt/old/kubelet /usr/bin/kubelet")),

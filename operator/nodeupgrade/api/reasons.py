@@ -179,6 +179,9 @@ class Reason(StrEnum):
     SHIELD_UNAVAILABLE = ("ShieldUnavailable",
         "the runtime's socket cannot be shielded, so a kubelet that wants to end a container is noticed, not prevented",
         "remove what the message names, or go on without: verify.shield: Auto, or Off for no warning either")
+    RUNTIME_SOCKET_MOUNTED = ("RuntimeSocketMounted",
+        "a container has mounted the runtime's socket as a file, which the runtime's restart replaces",
+        "mount the directory of the socket instead, or restart the pods that the message names after the upgrade")
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 
@@ -239,6 +242,9 @@ class Reason(StrEnum):
     LOSS_NOT_HEALED = ("LossNotHealed",
         "a pod that did not survive the run would be gone for good, since no controller replaces it",
         "back up what it holds, or let a controller own it", Severity.WARN)
+    RUNTIME_CONNECTION_LOST = ("RuntimeConnectionLost",
+        "a container is connected to the runtime, and may exit when the runtime's restart breaks the connection",
+        "see to it that the program connects again instead of exiting", Severity.WARN)
     DEBUGGING_IS_INTERRUPTED = ("DebuggingIsInterrupted",
         "an ephemeral container runs; whoever is attached to it is disconnected when the kubelet stops",
         "end the session first, or attach again afterwards", Severity.WARN)

@@ -105,6 +105,8 @@ class Hazard(StrEnum):
     # sandboxes, cgroups, volumes, the host
     SANDBOX_UNSOUND = "a pod's sandbox is not ready, is not the only one, or has no address"
     RUNTIME_LOSES_STATE = "the runtime loses state when it is restarted"
+    RUNTIME_SOCKET_REPLACED = "a container has mounted the runtime's socket as a file, and keeps the old one"
+    RUNTIME_CONNECTION_BREAKS = "a container exits when its connection to the runtime breaks"
     RUNTIME_CHANGES = "the runtime that starts is another one than the one that ran"
     CGROUP_DRIVER_CHANGES = "the new kubelet uses another cgroup driver"
     CGROUP_CONTROLLER_MISSING = "a pod's cgroup lacks a controller that the kubelet needs"

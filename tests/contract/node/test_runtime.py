@@ -64,6 +64,15 @@ def test_a_container_has_a_monitor(runtime_world: RuntimeWorld) -> None:
         assert container.monitor == sandbox.monitor
 
 
+def test_a_container_that_leaves_the_runtime_alone_is_none_of_its_clients(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    runtime = runtime_world.runtime
+
+    found = runtime.clients(runtime.inventory(full=True), runtime.info().process)
+
+    assert container_id not in {*found.mounted, *found.connected}
+
+
 def test_what_started_or_ended_since_the_last_look_is_seen(runtime_world: RuntimeWorld) -> None:
     first = runtime_world.start_container(OLD)
     before = seen(runtime_world, first)

@@ -15,8 +15,9 @@ from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri.records import Listing, Statuses, running
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable, listener
+from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
@@ -114,6 +115,10 @@ class ContainerdRuntime:
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks the shims
         """Do nothing: containerd keeps no opinion about its containers, and asks their shims when it starts."""
         return frozenset()
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return who uses a socket that containerd listens on: its own, those of ttrpc and debugging, NRI's."""
+        return clients(running, inventory, self._processes, self._files)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""

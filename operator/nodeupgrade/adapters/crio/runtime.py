@@ -14,8 +14,9 @@ from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.restart import hazards, next_start
 from nodeupgrade.adapters.crio.store import SpecificationStore
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable, listener
+from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NextStart, RestartHazards, RestartTuning, RuntimeAtWork
@@ -134,6 +135,10 @@ class CrioRuntime:
                 self._store.reinstate(image)
             self._services.start(UNIT)
         return frozenset(image.container_id for image in taken)
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return who uses a socket that CRI-O listens on."""
+        return clients(running, inventory, self._processes, self._files)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""

@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.docker.client import Document
-from nodeupgrade.adapters.proc import INIT, ProcessTable
+from nodeupgrade.adapters.proc import INIT, ProcessTable, listening
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 from nodeupgrade.ports.node.files import FilesView
 
-LISTENING = 0x10000
-"""Flag in ``/proc/net/unix`` (__SO_ACCEPTCON)."""
-FIELDS = 8
 OLDEST = (18, 9)
 LIVE_RESTORE_OFF = (
     "live-restore is not in effect, so stopping it would end every container; set live-restore to true in its "
@@ -59,20 +56,16 @@ def objections(info: Document, version: tuple[int, ...]) -> Iterator[str]:
         yield f"it is older than {OLDEST[0]}.{OLDEST[1]:02}, and nobody has tried whether it keeps its containers"
 
 
-def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[str]:
+def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[int]:
     """Yield the inodes of the sockets that listen at a path, which may have been bound by another name of it."""
-    for line in (processes.network_file(INIT, "unix") or "").splitlines()[1:]:
-        fields = line.split(maxsplit=FIELDS - 1)
-        if len(fields) < FIELDS or not int(fields[3], 16) & LISTENING:
-            continue
-        bound = PurePosixPath(fields[7])
+    for inode, bound in listening(processes.network_file(INIT, "unix") or ""):
         if bound == endpoint or (bound.name == endpoint.name and _resolved(bound, files) == endpoint):
-            yield fields[6]
+            yield inode
 
 
 def _resolved(path: PurePosixPath, files: FilesView) -> PurePosixPath | None:
     try:
-        return files.socket(path) if path.is_absolute() else None
+        return files.socket(path)
     except StepFailed:
         return None
 

@@ -147,10 +147,36 @@ class ProcessTable:
 
     def holders(self, target: str) -> tuple[int, ...]:
         """Return the PIDs of all processes that have such a file open."""
-        names = (process.name for process in self._root.iterdir())
-        return tuple(
-            pid for pid in sorted(int(name) for name in names if name.isdecimal()) if self.has_open(pid, target)
-        )
+        return tuple(pid for pid in self.pids() if self.has_open(pid, target))
+
+    def pids(self) -> tuple[int, ...]:
+        """Return the PIDs of all processes."""
+        return tuple(sorted(int(process.name) for process in self._root.iterdir() if process.name.isdecimal()))
+
+    def sockets(self, pid: int) -> frozenset[int]:
+        """Return the inodes of the sockets that a process has open; empty if there is no such process."""
+        found = set()
+        with contextlib.suppress(OSError):  # it has ended
+            for opened in (self._root / str(pid) / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found.add(str(opened.readlink()))
+        numbers = (name.removeprefix("socket:[").removesuffix("]") for name in found if name.startswith("socket:["))
+        return frozenset(int(number) for number in numbers if number.isdecimal())
+
+    def text(self, pid: int, name: str) -> str:
+        """Return the content of ``/proc/PID/NAME``; empty if there is no such process."""
+        try:
+            return (self._root / str(pid) / name).read_text(errors="surrogateescape")
+        except OSError:
+            return ""
+
+    def open_network(self, pid: int) -> int:
+        """Return a file descriptor of a process's network namespace.
+
+        Raises:
+            OSError: there is no such process.
+        """
+        return os.open(self._root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
 
     def network_file(self, pid: int, name: str) -> str | None:
         """Return ``/proc/PID/net/NAME``, as the process's network namespace has it; ``None`` if there is none."""

@@ -61,6 +61,15 @@ class ShieldPolicy(StrEnum):
     OFF = "Off"
 
 
+class SocketMountPolicy(StrEnum):
+    """What to do about pods that have mounted a socket of the runtime as a file."""
+
+    WARN = "Warn"
+    """Name them, before the run and after it."""
+    REFUSE = "Refuse"
+    """Upgrade no node that has any, if the runtime would have to be restarted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
     """How the kubelet runs on the node, and what may be changed about it."""
@@ -181,3 +190,12 @@ class VerifySettings:
             defaulted=True,
         ),
     ] = ShieldPolicy.AUTO
+    socket_mounts: Annotated[
+        SocketMountPolicy,
+        Field(
+            "What to do about pods that mount the socket of the container runtime as a file, and so lose the runtime "
+            "when it is restarted. Warn: they are named, and have to be restarted afterwards. Refuse: the node is "
+            "refused.",
+            defaulted=True,
+        ),
+    ] = SocketMountPolicy.WARN

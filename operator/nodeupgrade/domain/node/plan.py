@@ -55,6 +55,9 @@ class PlannedContainer:
         may_complete: whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose
             restart policy is not Always).
         expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it.
+        restarts_itself: whether a kubelet starts it again when it has failed.
+        sockets: the runtime's sockets that it has mounted as files.
+        connected: whether it was connected to the runtime when the run was planned.
     """
 
     id: ContainerId
@@ -65,6 +68,19 @@ class PlannedContainer:
     compared: bool
     may_complete: bool
     expendable: bool = False
+    restarts_itself: bool = False
+    sockets: tuple[str, ...] = ()
+    connected: bool = False
+
+    @property
+    def label(self) -> str:
+        """``namespace/pod/container``, as shown to people."""
+        return f"{self.pod}/{self.name}"
+
+    @property
+    def may_end_with_runtime(self) -> bool:
+        """Whether it may exit because the runtime is restarted, since a kubelet starts it again."""
+        return self.connected and self.restarts_itself
 
     @property
     def changes(self) -> bool:

@@ -1,6 +1,6 @@
 """Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -13,16 +13,19 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
+from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
 from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
     Caution,
     ExchangedFile,
     KubeletSwap,
+    PlannedContainer,
     RunPlan,
     ShieldPlan,
     StaticPodPin,
@@ -105,6 +108,7 @@ def examine(
         target=facts.target,
         hash_mode=request.spec.hash_mode,
         rewriting=rewriting,
+        users=_socket_users(examination),
         unread=unread,
         unpinned=unpinned,
         agents=examination.agents,
@@ -122,10 +126,29 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     current = facts.kubelet.current
     if current is not None:
         with suppress(UnsupportedKubelet):  # reported by the preflight
-            return plan_rewriting(
+            found = plan_rewriting(
                 facts.pods, facts.inventory, current=current, target=facts.target, to_target=to_target
             )
+            return replace(found, containers=tuple(_with_sockets(found.containers, facts.clients)))
     return Rewriting(containers=(), findings=())
+
+
+def _with_sockets(containers: Iterable[PlannedContainer], clients: RuntimeClients) -> Iterator[PlannedContainer]:
+    for container in containers:
+        sockets, connected = clients.mounted.get(container.id, ()), container.id in clients.connected
+        yield replace(container, sockets=sockets, connected=connected) if sockets or connected else container
+
+
+def _socket_users(examination: Examination) -> SocketUsers:
+    """Return who uses the runtime's sockets, for a run that restarts the runtime."""
+    facts, containers = examination.facts, examination.rewriting.containers
+    if not any(container.changes for container in containers):
+        return NOBODY
+    return SocketUsers(
+        containers=tuple(c for c in containers if c.pod.uid not in examination.agents),
+        unknown=facts.clients.unknown,
+        policy=facts.spec.verify.socket_mounts,
+    )
 
 
 def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:

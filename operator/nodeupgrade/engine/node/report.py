@@ -10,6 +10,7 @@ from nodeupgrade.domain.node.run.machine import Finish
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.engine.node.evidence.watch import Look, last_look
+from nodeupgrade.engine.node.evidence.with_runtime import recorded
 from nodeupgrade.engine.node.node import Node
 
 
@@ -21,6 +22,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
     """
     final = _settled(node, plan, finish.outcome)
     labels = affected(final.seen.damage)
+    with_runtime = recorded(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
@@ -32,6 +34,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(final.seen.ended),
+        with_runtime=affected(each for each in final.seen.ended if each.container in with_runtime),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )

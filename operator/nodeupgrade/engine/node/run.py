@@ -99,7 +99,7 @@ class NodeRun:
                 clock.sleep(seconds)
                 return journal
             case Finish() as finish:
-                summary = report(self.node, self.plan, journal, finish)
+                summary = report(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
                 return self._record(journal, Mark.FINISHED, payload=to_json(summary, strict=True), reason=finish.reason)
             case never:
                 assert_never(never)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimeProcess
 from nodeupgrade.ports.node.runtime_restart import RestartView
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
@@ -50,6 +51,14 @@ class RuntimeView(RestartView, Protocol):
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored (not the served) metadata. Containers unknown to the runtime are left out."""
+        ...
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return which of these containers use the runtime's sockets themselves.
+
+        Args:
+            running: the process that serves now, if known.
+        """
         ...
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:

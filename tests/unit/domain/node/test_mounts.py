@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain.node.host.mounts import has_option, is_mount_point, is_read_only
+from nodeupgrade.domain.node.host.mounts import has_option, is_mount_point, is_read_only, place_of
 
 ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
 READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"
@@ -45,3 +45,28 @@ def test_options_are_those_of_the_nearest_mount() -> None:
 )
 def test_a_mount_point_is_told_from_what_is_below_it(path: str, mounted: bool) -> None:
     assert is_mount_point(f"{ROOT}\n{SPACE}\ndamaged", PurePosixPath(path)) is mounted
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/run/containerd/containerd.sock", ("0:24", "/containerd/containerd.sock")),
+        ("/srv/lib/thing", ("253:0", "/var/lib/thing")),
+        ("/opt/my kubelet/bin", ("253:4", "/a b/bin")),
+        ("/etc", ("253:0", "/etc")),
+    ],
+    ids=["of a filesystem", "below a bind mount", "with blanks", "of the root"],
+)
+def test_a_path_has_one_place_in_its_filesystem(path: str, place: tuple[str, str]) -> None:
+    mounts = [
+        ROOT,
+        "30 25 0:24 / /run rw - tmpfs tmpfs rw",
+        "31 25 253:0 /var /srv rw - ext4 /dev/vda1 rw",
+        r"32 25 253:4 /a\040b /opt/my\040kubelet ro - ext4 /dev/vdb rw",
+    ]
+
+    assert place_of("\n".join(mounts), PurePosixPath(path)) == (place[0], PurePosixPath(place[1]))
+
+
+def test_without_a_mount_there_is_no_place() -> None:
+    assert place_of("", PurePosixPath("/etc")) is None

@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
+from nodeupgrade.domain.node.host.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo
@@ -76,6 +77,7 @@ class NodeFacts:
         traffic: what clients of the pods depend on.
         hazards: findings that make a restart of the runtime unsafe.
         tuning: temporary settings that would make the runtime's restart gentler.
+        clients: the containers that use the runtime's sockets.
         host: properties of the host that pod admission depends on.
         drift: differences between the running kubelet and its next start.
         runtime_found: the running runtime, and the one that would be started.
@@ -106,6 +108,7 @@ class NodeFacts:
     now: datetime
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
+    clients: RuntimeClients = NO_CLIENTS
     host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
     volumes_seen: Volumes = NO_VOLUMES

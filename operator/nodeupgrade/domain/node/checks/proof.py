@@ -12,6 +12,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
 
@@ -24,6 +25,7 @@ class Proof:
         unread: findings about manifests of static pods that cannot be read as the kubelet reads them.
         unpinned: findings about static pods whose UID would change.
         agents: the pods of this run's agent, which exist only for the run.
+        users: who uses the runtime's sockets, if anything has to be rewritten.
     """
 
     target: KubeletVersion
@@ -32,6 +34,7 @@ class Proof:
     unread: tuple[Finding, ...]
     unpinned: tuple[Finding, ...]
     agents: frozenset[PodUid]
+    users: SocketUsers = NOBODY
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)

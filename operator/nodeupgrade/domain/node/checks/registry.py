@@ -32,6 +32,7 @@ from nodeupgrade.domain.node.checks import (
 from nodeupgrade.domain.node.checks.drift import runtime as runtime_drift
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
+from nodeupgrade.domain.node.checks.surroundings import sockets
 
 F = TypeVar("F")
 
@@ -48,6 +49,10 @@ def _files(facts: NodeFacts) -> files.FilesFound:
     if facts.files is None:
         raise LookupError("no files are exchanged")
     return facts.files
+
+
+def _socket_users(proven: Proof) -> sockets.SocketUsers:
+    return proven.users
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (
@@ -83,7 +88,7 @@ WAY_BACK: tuple[Check[NodeFacts], ...] = _reading(
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 
-PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
+PROOFS: tuple[Check[Proof], ...] = (*proof.CHECKS, *(each.of(_socket_users) for each in sockets.CHECKS))
 """Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (

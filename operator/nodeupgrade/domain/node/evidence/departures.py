@@ -7,6 +7,9 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
   and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
   request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
   memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
+* *It ended with the runtime.* It was connected to the runtime, which was restarted, and ended while no kubelet ran, by
+  itself; the old kubelet has seen it run, and the new one was started only afterwards. See
+  docs/decisions/runtime-clients.md.
 * *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
   kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
 """
@@ -15,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
@@ -23,6 +26,8 @@ from nodeupgrade.domain.pods import parse_pod
 
 KILLED = frozenset({137, 255})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
+TERMINATED = 143
+"""Exit code of a SIGTERM: somebody wanted a container to end."""
 BY_TAINT = "DeletionByTaintManager"
 """Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
@@ -35,10 +40,12 @@ class Evidence:
         asked: containers and sandboxes that the runtime was requested to stop since its start; ``None`` if its log is
             not reliable.
         deleted: pods that were deleted in the API.
+        with_runtime: containers that ended with the runtime, as recorded before the new kubelet was started.
     """
 
     asked: frozenset[str] | None = None
     deleted: frozenset[PodUid] = frozenset()
+    with_runtime: frozenset[ContainerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +66,33 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
     damage: list[Difference] = []
     ended: list[Difference] = []
     for difference in found:
-        excused = difference.pod.uid in evidence.deleted or _ended_by_itself(plan, now, difference, evidence)
+        excused = (
+            difference.pod.uid in evidence.deleted
+            or difference.container in evidence.with_runtime
+            or _ended_by_itself(plan, now, difference, evidence)
+        )
         (ended if excused else damage).append(difference)
     return Departures(damage=tuple(damage), ended=tuple(ended))
+
+
+def divide_without_kubelet(
+    plan: RunPlan, now: Inventory, found: Iterable[Difference], asked: frozenset[str] | None
+) -> Departures:
+    """Divide differences that the restart of the runtime has brought about, while no kubelet runs.
+
+    Args:
+        asked: what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
+    """
+    damage: list[Difference] = []
+    ended: list[Difference] = []
+    for difference in found:
+        (ended if _ended_with_runtime(plan, now, difference, asked or frozenset()) else damage).append(difference)
+    return Departures(damage=tuple(damage), ended=tuple(ended))
+
+
+def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
+    """Report whether this is about a container that was connected to the runtime, and that a kubelet starts again."""
+    return any(c.id == difference.container and c.may_end_with_runtime for c in plan.containers)
 
 
 def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
@@ -100,6 +131,18 @@ def _as_wished(pod: Json) -> bool:
     return not status.get("reason") and not any(
         c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions
     )
+
+
+def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
+    """Report whether a container that was connected to the runtime has ended, and nobody ended it."""
+    if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
+        return False
+    ended = now.container(difference.container)
+    if ended is None or not may_end_with_runtime(plan, difference) or {ended.id, ended.sandbox_id} & asked:
+        return False
+    sandbox = now.sandbox(ended.sandbox_id)
+    by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
+    return sandbox is not None and sandbox.ready and by_itself
 
 
 def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:

@@ -173,6 +173,7 @@ def _prove(
         after=_after(then.pod, then.container(spec), stored, target) if rewritten else stored,
         compared=compared,
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
+        restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
     )
 
 

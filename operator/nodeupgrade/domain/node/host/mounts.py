@@ -15,6 +15,7 @@ class Mount:
     """One mount.
 
     Attributes:
+        source: device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``.
         options: those of the mount and of its filesystem.
         kind: type of the filesystem, for example ``ext4``.
     """
@@ -22,6 +23,7 @@ class Mount:
     point: PurePosixPath
     options: frozenset[str]
     kind: str
+    source: tuple[str, PurePosixPath]
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
@@ -62,7 +64,24 @@ def mounts(mountinfo: str) -> Iterator[Mount]:
         fields, of_filesystem = mount.split(" "), filesystem.split(" ")
         if len(fields) >= _FIELDS:
             yield Mount(
-                point=PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])),
+                point=_unescaped(fields[4]),
                 options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
                 kind=of_filesystem[0],
+                source=(fields[2], _unescaped(fields[3])),
             )
+
+
+def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
+    """Return the filesystem that holds a path, and the path in it: the same in every mount namespace.
+
+    ``None`` if no mount holds it. See has_option for the arguments.
+    """
+    mount = holder(mountinfo, path)
+    if mount is None:
+        return None
+    device, root = mount.source
+    return device, root / path.relative_to(mount.point)
+
+
+def _unescaped(path: str) -> PurePosixPath:
+    return PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), path))

@@ -67,11 +67,12 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
     finished = journal.finished
     summary = summed_up((*earlier, journal))
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
+    stale = "" if summary is None else _stale_sockets(plan, journal, summary)
     return TaskStatus(
         run_id=run_id,
         phase=phase,
         reason=reason,
-        message=shorten(message),
+        message=f"{shorten(message, MESSAGE_LENGTH - len(stale))}{stale}",
         steps=_steps(journal, () if summary is None else earlier),
         kubelet=kubelet_status(plan, summary),
         runtime=runtime_status(plan),
@@ -169,10 +170,23 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
 def _unchanged(summary: RunReport) -> str:
     if not summary.ended:
         return f"all {summary.baseline} containers are the same instances"
+    with_runtime = ""
+    if summary.with_runtime:
+        with_runtime = f" (when their connection to the restarted runtime broke: {some(summary.with_runtime)})"
     return (
         f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
-        f"ended by themselves or with their pod: {some(summary.ended)}"
+        f"ended by themselves or with their pod: {some(summary.ended)}{with_runtime}"
     )
+
+
+def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
+    """Return which pods still have the socket mounted on which the runtime listened before it was restarted."""
+    if journal.first(Step.RESTART_RUNTIME, Mark.DOING) is None or not plan.rewrites():
+        return ""
+    began_again = {*summary.ended, *summary.listed}
+    holders = (c for c in plan.containers if c.sockets and not c.expendable and c.label not in began_again)
+    pods = tuple(dict.fromkeys(str(container.pod) for container in holders))
+    return f"; restart these pods, which have the runtime's former socket mounted: {some(pods)}" if pods else ""
 
 
 def _restarts(summary: RunReport) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.departures import Departures, Evidence, divide, may_be_harmless
@@ -15,6 +16,7 @@ from nodeupgrade.domain.node.evidence.verification import Difference, consistent
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.engine.node.evidence import with_runtime
 from nodeupgrade.engine.node.evidence.logged import quoted, read_log
 from nodeupgrade.engine.node.evidence.tripwire import require_none_refused
 from nodeupgrade.engine.node.node import Node
@@ -153,7 +155,8 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     asked = None
     if new_kubelet and _runtime_is_older(node, plan):
         asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
-    return Evidence(asked=asked, deleted=node.deleted_pods())
+    ended = with_runtime.recorded(node.recorded(Step.START_KUBELET))
+    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended)
 
 
 def _runtime_is_older(node: Node, plan: RunPlan) -> bool:

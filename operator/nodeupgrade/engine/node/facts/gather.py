@@ -156,6 +156,7 @@ def gather(
             )
         ),
         tuning=node.runtime.restart_tuning(unit),
+        clients=node.runtime.clients(inventory, runtime.process),
         host=readiness.host(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),

@@ -53,6 +53,10 @@ class Troubles:
         elsewhere: it is started with another, empty root, whatever its configuration file says.
         peer: the process that answers on its socket, if it is not the unit's.
         errs_about: containers that it takes for ended at its next restart, although they run.
+        mounters: containers that have mounted the files of its sockets.
+        followers: containers with a connection to it, and the exit code with which they end when it breaks; ``None`` if
+            they run on.
+        unseen_followers: why it cannot be told which containers have one.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -65,6 +69,9 @@ class Troubles:
     elsewhere: bool = False
     peer: int | None = None
     errs_about: set[ContainerId] = field(default_factory=set)
+    mounters: dict[ContainerId, tuple[str, ...]] = field(default_factory=dict)
+    followers: dict[ContainerId, int | None] = field(default_factory=dict)
+    unseen_followers: str = ""
 
 
 Records: TypeAlias = tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]]

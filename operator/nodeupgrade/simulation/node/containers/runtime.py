@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
+from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -110,6 +111,13 @@ class SimulatedRuntime:
             i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
             for i, stored in held.items()
         }
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:  # noqa: ARG002
+        """Who uses its sockets."""
+        self._calls.read("runtime.clients")
+        if why := self.troubles.unseen_followers:
+            return RuntimeClients(mounted=self.troubles.mounters, unknown=why)
+        return RuntimeClients(mounted=self.troubles.mounters, connected=frozenset(self.troubles.followers))
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Which of these processes are still running, whatever the runtime's root."""
@@ -227,6 +235,9 @@ class SimulatedRuntime:
             lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > patience
             if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
+        for container_id, exit_code in self.troubles.followers.items():
+            if exit_code is not None:
+                self.end(container_id, exit_code)
         self.troubles.errs_about.clear()
         self.asked.clear()
         waited = min(max(slow.values(), default=0.0), patience)

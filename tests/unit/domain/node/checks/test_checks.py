@@ -22,12 +22,14 @@ from nodeupgrade.domain.node.checks import (
     surroundings,
     volumes,
 )
+from nodeupgrade.domain.node.checks.surroundings import sockets
 from tests.unit.domain.node.checks import (
     test_conditions,
     test_files,
     test_preflight,
     test_readiness,
     test_releases,
+    test_sockets,
     test_traffic,
 )
 from tests.unit.domain.node.checks.admission import test_admission, test_admission_records
@@ -73,6 +75,7 @@ ROOMS: dict[str, Cases] = {
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
         + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW],
     ),
+    "sockets": (sockets.CHECKS, [sockets.SocketUsers(containers=(test_sockets.MOUNTS, test_sockets.FOLLOWS))]),
 }
 
 
@@ -84,7 +87,7 @@ def test_a_check_finds_nothing_under_a_reason_that_it_does_not_declare(cases: Ca
         assert {finding.reason for each in tried for finding in one(each)} <= set(one.reasons), one.name
 
 
-@pytest.mark.parametrize("room", ["probes", "services", "releases", "volumes", "surroundings"])
+@pytest.mark.parametrize("room", ["probes", "services", "releases", "volumes", "surroundings", "sockets"])
 def test_every_check_of_these_rooms_is_tried_by_some_case(room: str) -> None:
     checks, tried = ROOMS[room]
 

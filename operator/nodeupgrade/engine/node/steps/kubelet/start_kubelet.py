@@ -6,6 +6,7 @@ from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, LOOKED
 from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node.evidence import with_runtime
 from nodeupgrade.engine.node.evidence.shown import require_shown
 from nodeupgrade.engine.node.evidence.watch import Watch
 from nodeupgrade.engine.node.health import wait_until_healthy
@@ -15,9 +16,9 @@ FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Return nothing: ``undo`` needs nothing."""
-    return {}
+def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+    """Return the containers that ended with the runtime: from now on, a kubelet may start them again."""
+    return with_runtime.noted(node, plan)
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:

@@ -7,7 +7,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import hash_differences
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node.evidence.instances import compare
+from nodeupgrade.engine.node.evidence import with_runtime
 from nodeupgrade.engine.node.node import Node
 
 
@@ -17,9 +17,12 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Require the same instances with their new hashes, and every sandbox ready with its address."""
-    now, lost = compare(node, plan, addresses=True)
-    if found := (*lost, *hash_differences(plan.containers, now)):
+    """Require the same instances with their new hashes, and every sandbox ready with its address.
+
+    Containers that have ended because the runtime was restarted are the only exception.
+    """
+    now, seen = with_runtime.look(node, plan, addresses=True)
+    if found := (*seen.damage, *hash_differences(plan.containers, now)):
         raise StepFailed(
             f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
             reason=Reason.VERIFICATION_FAILED,

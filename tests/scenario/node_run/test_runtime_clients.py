@@ -1,0 +1,233 @@
+"""Containers that use the runtime's socket themselves, when the runtime is restarted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
+from nodeupgrade.domain.node.run.journal import Outcome, parse
+from nodeupgrade.domain.node.run.run_status import run_status
+from nodeupgrade.domain.node.runtime import RuntimeKind
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.simulation.node import Crash, Moment, plan_for
+from nodeupgrade.simulation.node.containers.runtime_restart import REMEMBERING, STOPPING
+from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
+
+FOLLOWER = "default/web/nginx"
+
+
+def _die() -> None:
+    raise Crash
+
+
+def _fail() -> None:
+    raise StepFailed("on request")
+
+
+def following(exit_code: int | None = 1, name: str = "nginx", prepare: Callable[[Story], None] | None = None) -> Story:
+    """A story in which a container is connected to the runtime, and ends so when that is restarted."""
+    it = story()
+    it.node.runtime.troubles.followers = {it.container(name): exit_code}
+    if prepare is not None:
+        prepare(it)
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+    return it
+
+
+def status_of(it: Story) -> TaskStatus:
+    return run_status("run-1", it.plan, parse(it.node.journal.data)[0])
+
+
+def warnings(plan: RunPlan, reason: Reason) -> list[str]:
+    return [str(finding) for finding in plan.warnings if finding.reason is reason]
+
+
+def test_a_container_that_ends_with_the_runtime_ends_nothing_else() -> None:
+    it = following()
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.listed) == (Outcome.UPGRADED, 0, ())
+    assert (report.ended, report.with_runtime) == ((FOLLOWER,), (FOLLOWER,))
+    assert it.kubelet == "v1.33.13"
+    status = status_of(it)
+    assert (status.phase, status.containers.ended_list) == (TaskPhase.SUCCEEDED, (FOLLOWER,))
+    assert (status.containers.unchanged, status.containers.baseline) == (3, 4)
+    assert f"when their connection to the restarted runtime broke: {FOLLOWER}" in status.message
+
+
+def test_it_is_named_before_anything_is_touched() -> None:
+    [warning] = warnings(following().plan, Reason.RUNTIME_CONNECTION_LOST)
+
+    assert warning.startswith(f"{FOLLOWER}: it is connected to the runtime")
+    assert "its kubelet starts it again" in warning
+
+
+def test_the_control_a_container_that_was_not_connected_turns_the_run_back() -> None:
+    it = story()
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: it.node.runtime.end(it.container("nginx"), 1)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert (report.listed, report.ended) == ((FOLLOWER,), ())
+
+
+@pytest.mark.parametrize("exit_code", [137, 143, 255], ids=["killed", "terminated", "lost"])
+def test_one_that_somebody_ended_turns_the_run_back(exit_code: int) -> None:
+    report = following(exit_code).tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert (report.listed, report.ended) == ((FOLLOWER,), ())
+
+
+def test_one_that_somebody_had_the_runtime_stop_turns_the_run_back() -> None:
+    """It exits with another code than that of the signal."""
+    it = following(None)
+
+    def stop() -> None:
+        it.node.runtime.end(it.container("nginx"), 1)
+        it.node.runtime.stop_container(it.container("nginx"))
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = stop
+
+    report = it.tell()
+
+    assert (report.outcome, report.listed) == (Outcome.ROLLED_BACK, (FOLLOWER,))
+
+
+def test_one_that_nothing_starts_again_turns_the_run_back() -> None:
+    it = following(name="work")
+
+    [warning] = warnings(it.plan, Reason.RUNTIME_CONNECTION_LOST)
+    report = it.tell()
+
+    assert "nothing starts it again" in warning
+    assert (report.outcome, report.listed) == (Outcome.ROLLED_BACK, ("default/job/work",))
+
+
+def test_one_whose_sandbox_ended_too_turns_the_run_back() -> None:
+    it = following()
+
+    def lose() -> None:
+        sandbox = next(c.sandbox_id for c in it.plan.baseline.containers if c.id == it.container("nginx"))
+        it.node.runtime.sandboxes[sandbox] = replace(it.node.runtime.sandboxes[sandbox], ready=False, process=None)
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = lose
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+
+@pytest.mark.parametrize("told_after", [EXCUSE_SECONDS / 3, 60], ids=["told in time", "never told"])
+def test_the_runtime_gets_a_moment_to_tell_how_it_ended(told_after: float) -> None:
+    it = following()
+    it.node.runtime.troubles.hears_late = told_after
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.UPGRADED if told_after < EXCUSE_SECONDS else Outcome.ROLLED_BACK)
+
+
+@pytest.mark.parametrize("kind", [STOPPING, REMEMBERING], ids=["stopped for rewriting", "remembers ends"])
+def test_a_runtime_that_logs_nothing_does_not_matter_since_no_kubelet_ran(kind: RuntimeKind) -> None:
+    def silent(it: Story) -> None:
+        it.node.runtime.kind = kind
+        it.node.runtime.troubles.silent = True
+
+    report = following(prepare=silent).tell()
+
+    assert (report.outcome, report.ended, report.with_runtime) == (Outcome.UPGRADED, (FOLLOWER,), (FOLLOWER,))
+
+
+def test_an_executor_that_is_killed_after_the_note_knows_it_still() -> None:
+    it = following()
+    it.node.calls.failpoints[KUBELET_STARTED] = _die
+
+    report = it.tell()
+
+    assert (report.outcome, report.ended) == (Outcome.UPGRADED, (FOLLOWER,))
+
+
+def test_an_executor_that_is_killed_anywhere_names_it_all_the_same() -> None:
+    yardstick = following()
+    yardstick.tell()
+    wrong = {}
+    for number, name in enumerate(yardstick.node.calls.effects):
+        it = following()
+        struck: list[int] = []
+
+        def strike(_name: str, passed: int, moment: Moment, at_number: int = number, seen: list[int] = struck) -> None:
+            if passed == at_number and moment is Moment.BEFORE and not seen:
+                seen.append(passed)
+                raise Crash
+
+        it.node.calls.interrupt = strike
+        report = it.tell()
+        if (report.outcome, report.restarted, report.ended) != (Outcome.UPGRADED, 0, (FOLLOWER,)):
+            wrong[name] = report
+
+    assert wrong == {}
+
+
+def test_one_that_ended_is_not_counted_after_a_rollback_either() -> None:
+    it = following()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = _fail
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.ROLLED_BACK, 0, (FOLLOWER,))
+    assert it.kubelet == "v1.30.14"
+
+
+def test_one_that_a_kubelet_replaces_is_no_less_damage_because_it_was_connected() -> None:
+    it = following(None)
+    it.plan = replace(it.plan, shield=None)
+    it.node.calls.before(START, lambda: it.node.runtime.serve(it.container("nginx"), HashValue("bad")))
+
+    report = it.tell()
+
+    assert (report.reason, report.listed, report.ended) == (Reason.CONTAINER_RESTARTED, (FOLLOWER,), ())
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    it = story()
+    it.node.runtime.troubles.unseen_followers = "Operation not permitted"
+
+    plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    assert warnings(plan, Reason.RUNTIME_CONNECTION_LOST) == [
+        "which containers are connected to the runtime cannot be told: Operation not permitted"
+    ]
+
+
+def mounting(version: str = "v1.33.13", old: str = "v1.30.14") -> Story:
+    it = story(old, version)
+    it.node.runtime.troubles.mounters = {it.container("nginx"): ("/run/containerd/containerd.sock",)}
+    it.plan = plan_for(it.node, version, limits=LIMITS)
+    return it
+
+
+def test_a_pod_that_has_the_socket_mounted_is_named_before_and_after() -> None:
+    it = mounting()
+
+    [warning] = warnings(it.plan, Reason.RUNTIME_SOCKET_MOUNTED)
+    report = it.tell()
+
+    assert warning.startswith(f"{FOLLOWER}: it has mounted /run/containerd/containerd.sock as a file")
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+    assert "restart these pods, which have the runtime's former socket mounted: default/web" in status_of(it).message
+
+
+def test_a_run_that_does_not_restart_the_runtime_says_nothing_of_it() -> None:
+    it = mounting(old="v1.31.14")
+    it.tell()
+
+    assert warnings(it.plan, Reason.RUNTIME_SOCKET_MOUNTED) == []
+    assert "socket" not in status_of(it).message

@@ -1,0 +1,60 @@
+"""Checks of containers that use the runtime's sockets themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import SocketMountPolicy
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks.surroundings.sockets import CHECKS, SocketUsers
+from nodeupgrade.domain.node.plan import PlannedContainer
+from tests.unit.domain.node.test_verification import PLANNED
+
+SOCKET = "/run/containerd/containerd.sock"
+MOUNTS = replace(PLANNED, sockets=(SOCKET, f"{SOCKET}.ttrpc"))
+FOLLOWS = replace(PLANNED, connected=True, restarts_itself=True)
+LABEL = PLANNED.label
+
+
+def found(*containers: PlannedContainer, **fields: object) -> list[Finding]:
+    facts = SocketUsers(containers=containers, **fields)  # type: ignore[arg-type]
+    return [finding for check in CHECKS for finding in check(facts)]
+
+
+def test_whoever_uses_no_socket_is_not_named() -> None:
+    assert found(PLANNED, policy=SocketMountPolicy.REFUSE) == []
+
+
+@pytest.mark.parametrize("policy", SocketMountPolicy)
+def test_a_mounted_socket_is_named_and_forbids_what_shall_be_refused(policy: SocketMountPolicy) -> None:
+    [finding] = found(MOUNTS, PLANNED, policy=policy)
+
+    assert (finding.reason, finding.subject) == (Reason.RUNTIME_SOCKET_MOUNTED, LABEL)
+    assert finding.forbids is (policy is SocketMountPolicy.REFUSE)
+    assert f"mounted {SOCKET}, {SOCKET}.ttrpc as a file" in finding.detail
+    assert "mount the directory" in finding.message
+
+
+@pytest.mark.parametrize(("container", "then"), [(FOLLOWS, "its kubelet starts it again"), (
+    replace(FOLLOWS, restarts_itself=False), "nothing starts it again, so the node is rolled back")])  # fmt: skip
+def test_a_connected_container_is_named_with_what_becomes_of_it(container: PlannedContainer, then: str) -> None:
+    [finding] = found(container)
+
+    assert (finding.reason, finding.subject, finding.forbids) == (Reason.RUNTIME_CONNECTION_LOST, LABEL, False)
+    assert then in finding.detail
+
+
+def test_what_is_not_known_is_said_once_if_there_is_anybody() -> None:
+    [finding] = found(PLANNED, unknown="Operation not permitted")
+
+    assert (finding.subject, finding.forbids) == ("", False)
+    assert "cannot be told: Operation not permitted" in finding.detail
+    assert found(unknown="Operation not permitted") == []
+
+
+def test_who_may_end_with_the_runtime_must_be_started_again() -> None:
+    assert FOLLOWS.may_end_with_runtime
+    assert not replace(FOLLOWS, restarts_itself=False).may_end_with_runtime
+    assert not replace(FOLLOWS, connected=False, pod=replace(PLANNED.pod, uid=PodUid("x"))).may_end_with_runtime
