@@ -11,6 +11,7 @@ from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
+from nodeupgrade.domain.node.hashes.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
@@ -96,19 +97,21 @@ class Newcomers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
-    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity.
+    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again.
 
     Attributes:
         path: manifest on the node.
         uid: the UID the pod runs under now.
         before: digest of the manifest as planned.
-        content: the manifest with the UID added, every other byte unchanged.
+        content: the manifest with the UID added or taken out, every other byte unchanged.
+        removes: whether the UID is taken out.
     """
 
     path: str
     uid: str
     before: Digest
     content: bytes
+    removes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +254,8 @@ class RunPlan:
         exchanged: files to exchange together with the kubelet.
         package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
         holds_package: whether the run holds it.
+        pinned: manifests of static pods that keep the UID which an earlier run wrote.
+        own_uids: the UIDs that kubelets of this node are known to compute by themselves.
     """
 
     schema: int
@@ -280,6 +285,8 @@ class RunPlan:
     exchanged: tuple[ExchangedFile, ...] = ()
     package: Package | None = None
     holds_package: bool = False
+    pinned: tuple[str, ...] = ()
+    own_uids: OwnUids = NOTHING_KNOWN
 
     @property
     def runtime_name(self) -> str:

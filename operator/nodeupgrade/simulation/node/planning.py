@@ -16,6 +16,7 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.engine.node.facts.next_start import with_files
 from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 from nodeupgrade.simulation.node.kubelet import STATE, program
@@ -66,7 +67,7 @@ def plan_for(
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     around = replace(facts.seen_around, package=package, dpkg=node.packages.state() if package else None)
     facts = replace(facts, seen_around=around)
-    found = examine(request, facts, layout, gather.manifests(node.files, layout))
+    found = examine(request, facts, layout, manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
     plan = replace(found.plan, limits=limits)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
-from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.condition import PodConditions
@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
+from nodeupgrade.domain.node.hashes.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo
@@ -65,6 +66,14 @@ class KubeletFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EditedManifest:
+    """A static pod whose manifest was changed while it names the UID that an earlier run wrote."""
+
+    path: str
+    pod: PodRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """Everything that the checks judge, gathered at one time.
 
@@ -86,6 +95,8 @@ class NodeFacts:
         volumes_seen: what was found of the node's volumes; checks use ``volumes``.
         seen_around: what was found around the kubelet; checks use ``surroundings``.
         files: the files to exchange; ``None`` if there are none.
+        own_uids: the UIDs of static pods that kubelets of this node are known to compute by themselves.
+        edited: static pods whose manifest was changed while it names the UID that an earlier run wrote.
     """
 
     node: Json
@@ -111,6 +122,8 @@ class NodeFacts:
     volumes_seen: Volumes = NO_VOLUMES
     seen_around: HostSurroundings = NOTHING_AROUND
     files: FilesFound | None = None
+    own_uids: OwnUids = NOTHING_KNOWN
+    edited: tuple[EditedManifest, ...] = ()
 
     @property
     def target(self) -> KubeletVersion:

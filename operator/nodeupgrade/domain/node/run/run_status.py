@@ -32,6 +32,7 @@ from nodeupgrade.api.task.status import (
 )
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.hashes import told
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
@@ -76,6 +77,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=kubelet_status(plan, summary),
         runtime=runtime_status(plan),
         containers=_containers(plan, summary),
+        manifests=() if summary is None else told.left(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
@@ -150,6 +152,8 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
                 f"kubelet {plan.from_version} became {plan.to_version}; "
                 f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
             )
+            if manifests := told.sentence(told.left(plan, upgraded=True)):
+                message = f"{message}; {manifests}"
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
         case Outcome.UPGRADED if summary.rebooted:
             message = f"kubelet {plan.to_version} runs, but the node was rebooted before the run was over: {restarts}"
