@@ -1,18 +1,21 @@
 """Static pods, there and back: what is written into manifests, when it is taken out again, and when an edit counts."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.status import ManifestUid, TaskStatus
 from nodeupgrade.domain.node.hashes.own_uids import RECORD
 from nodeupgrade.domain.node.hashes.uid_line import COMMENT, pin, unpin
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome, parse
+from nodeupgrade.domain.node.run.journal import parse
 from nodeupgrade.domain.node.run.run_status import run_status
-from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, supervise
+from nodeupgrade.domain.node.shield import Shielded
+from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 
 OLD, NEW = "v1.30.14", "v1.33.13"
@@ -22,7 +25,7 @@ YAML = manifest("etcd", "etcd")
 JSON = json.dumps(
     {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
 ).encode()
-ADDED = b"    env: [{name: ADDED, value: x}]\n"
+IMAGE = b"registry.example/etcd:1"
 
 
 @dataclass
@@ -32,9 +35,9 @@ class Story:
     node: SimulatedNode
     plans: list[RunPlan] = field(default_factory=list)
 
-    def go(self, version: str, *, shield: bool = True) -> TaskStatus:
-        plan = plan_for(self.node, version, run=f"run-{len(self.plans) + 1}", limits=LIMITS)
-        self.plans.append(plan if shield else replace(plan, shield=None))
+    def go(self, version: str, static_pods: StaticPodPolicy = StaticPodPolicy.PIN) -> TaskStatus:
+        run = f"run-{len(self.plans) + 1}"
+        self.plans.append(plan_for(self.node, version, run=run, limits=LIMITS, static_pods=static_pods))
         self.node.journal.data = b""
         report = supervise(self.node, self.plans[-1])
         assert report is not None
@@ -61,7 +64,11 @@ def it() -> Story:
 
 def with_env(data: bytes) -> bytes:
     """Add a variable to the environment of the pod's only container."""
-    edited = data.replace(b"  - {name: etcd, image: 'registry.example/etcd:1'}", b"  - name: etcd\n    image: 'registry.example/etcd:1'\n" + ADDED)
+    flow, block = (
+        b"  - {name: etcd, image: '%b'}",
+        b"  - name: etcd\n    image: '%b'\n    env: [{name: ADDED, value: x}]",
+    )
+    edited = data.replace(flow % IMAGE, block % IMAGE)
     assert edited != data
     return edited
 
@@ -228,3 +235,78 @@ def test_an_edit_that_does_not_count_yet_is_told(it: Story) -> None:
 
     told = [each for each in plan.cautions if each.reason == "StaticPodEditPending"]
     assert [(each.subject, PurePosixPath(ETCD).name in each.detail) for each in told] == [("default/etcd-node-a", True)]
+
+
+# ── staticPods: Recreate ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def with_pod() -> Story:
+    """A node that has a pod from the API besides."""
+    pods = [pod_json("web", "nginx")]
+    return Story(SimulatedNode(version=OLD, pods=pods, manifests={"etcd.yaml": YAML, "web.json": JSON}))
+
+
+def test_recreated_pods_are_replaced_and_counted_apart(with_pod: Story) -> None:
+    status = with_pod.go(NEW, StaticPodPolicy.RECREATE)
+
+    assert status.phase == "Succeeded"
+    assert with_pod.manifests == (YAML, JSON)
+    assert sorted(with_pod.node.kubelet.replaced) == ["default/etcd-node-a/etcd", "default/web-node-a/web"]
+    counts = status.containers
+    assert (counts.baseline, counts.unchanged, counts.restarted, counts.recreated) == (3, 1, 0, 2)
+    assert sorted(counts.recreated_list) == sorted(with_pod.node.kubelet.replaced)
+    assert "1 of 3 containers are the same instances" in status.message
+    assert [c.reason for c in with_pod.plans[0].cautions].count(Reason.STATIC_PODS_RECREATED) == 2
+    assert with_pod.edit(with_env(YAML)) == ["etcd"]
+
+
+def test_recreation_takes_out_the_lines_of_earlier_runs(it: Story) -> None:
+    it.go(NEW)
+
+    status = it.go("v1.33.14", StaticPodPolicy.RECREATE)
+
+    assert it.manifests == (YAML, JSON)
+    assert (status.phase, status.containers.recreated) == ("Succeeded", 2)
+    assert {each.uid for each in status.manifests} == {ManifestUid.REMOVED}
+
+
+def test_within_a_minor_nothing_is_recreated_that_has_no_line(it: Story) -> None:
+    status = it.go("v1.30.15", StaticPodPolicy.RECREATE)
+
+    assert (status.phase, status.containers.recreated, status.containers.unchanged) == ("Succeeded", 0, 2)
+    assert it.node.kubelet.replaced == []
+
+
+def test_the_uid_of_somebody_else_stays_with_its_pod(it: Story) -> None:
+    it.edit(YAML.replace(b"  name: etcd\n", b"  name: etcd\n  uid: '0123'\n"))
+    it.node.kubelet.replaced.clear()
+
+    status = it.go(NEW, StaticPodPolicy.RECREATE)
+
+    assert it.node.kubelet.replaced == ["default/web-node-a/web"]
+    assert status.containers.recreated == 1
+
+
+def test_a_run_waits_for_recreated_pods_and_turns_back_without_them(it: Story) -> None:
+    """The new kubelet ends them, and cannot start them: here, since it does not find the manifests any more."""
+
+    def lose_manifests() -> None:
+        for path in (ETCD, WEB):
+            it.node.disk[path] = it.node.disk[path].replace(b"ame", b"ome", 1)
+
+    it.node.calls.before("services.start kubelet.service", lose_manifests)
+
+    status = it.go(NEW, StaticPodPolicy.RECREATE)
+
+    assert status.phase == "RolledBack"
+    assert "does not run again" in status.message
+
+
+def test_pods_that_nobody_wants_recreated_are_still_shielded(with_pod: Story) -> None:
+    plan = plan_for(with_pod.node, NEW, static_pods=StaticPodPolicy.RECREATE)
+
+    shielded = Shielded.of(plan)
+
+    assert [c.label for c in shielded.containers.values()] == ["default/web/nginx"]
+    assert [str(s.pod) for s in shielded.sandboxes.values()] == ["default/web"]

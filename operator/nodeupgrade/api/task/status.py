@@ -185,7 +185,14 @@ class ContainerCounts:
     unknown: Annotated[
         Count, Field("Number of containers of which this is unknown, because the runtime did not answer at the end.")
     ] = 0
+    recreated: Annotated[
+        Count, Field("Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks.")
+    ] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
+    recreated_list: Annotated[
+        tuple[ContainerPath, ...],
+        Field("The first few containers that were replaced on request.", max_items=CONTAINERS_LISTED),
+    ] = ()
     ended_list: Annotated[
         tuple[ContainerPath, ...],
         Field(
@@ -270,6 +277,10 @@ class Preview:
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be replaced.")] = ()
     manifests: Annotated[
         tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that would name the UID of their pod.")
+    ] = ()
+    recreated_pods: Annotated[
+        tuple[ContainerPath, ...],
+        Field("Static pods that the new kubelet would replace, on request.", max_items=CONTAINERS_LISTED),
     ] = ()
 
 

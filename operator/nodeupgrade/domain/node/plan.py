@@ -13,7 +13,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.hashes.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.host.packages import Package
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.units.start import UnitStart
 from nodeupgrade.kubelethash import HashValue
@@ -54,7 +54,8 @@ class PlannedContainer:
         compared: whether the kubelet that ran it compares its hash, so that the stored value was proven.
         may_complete: whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose
             restart policy is not Always).
-        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it.
+        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it, or to
+            a static pod that the new kubelet is to replace.
     """
 
     id: ContainerId
@@ -254,6 +255,7 @@ class RunPlan:
         exchanged: files to exchange together with the kubelet.
         package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
         holds_package: whether the run holds it.
+        recreated: static pods that the new kubelet is to replace.
         pinned: manifests of static pods that keep the UID which an earlier run wrote.
         own_uids: the UIDs that kubelets of this node are known to compute by themselves.
     """
@@ -285,6 +287,7 @@ class RunPlan:
     exchanged: tuple[ExchangedFile, ...] = ()
     package: Package | None = None
     holds_package: bool = False
+    recreated: tuple[PodUid, ...] = ()
     pinned: tuple[str, ...] = ()
     own_uids: OwnUids = NOTHING_KNOWN
 
@@ -321,6 +324,10 @@ class RunPlan:
         present = {sandbox.pod.uid for sandbox in self.baseline.sandboxes}
         present |= {container.pod.uid for container in self.baseline.containers}
         return frozenset(present).union(container.pod for container in self.awaited)
+
+    def to_recreate(self) -> tuple[ContainerInstance, ...]:
+        """Return the containers of the static pods that the new kubelet is to replace."""
+        return tuple(c for c in self.baseline.running() if c.pod.uid in self.recreated)
 
     def rewrites(self) -> tuple[PlannedContainer, ...]:
         """Return the containers whose stored hash has to change."""

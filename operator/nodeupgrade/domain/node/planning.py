@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.shared.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.finding import Finding
@@ -24,6 +24,7 @@ from nodeupgrade.domain.node.hashes.static_pods import (
     manifest_views,
     match,
     plan_pins,
+    plan_recreation,
 )
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -106,6 +107,7 @@ def examine(
     )
     rewriting = _rewriting(facts, to_target)
     pins, unpinned = _pins(facts, static, layout)
+    facts = replace(facts, recreated=pins.recreated)
     examination = Examination(
         request=request,
         facts=facts,
@@ -139,6 +141,9 @@ def _pins(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[
     Without another minor version or other feature gates no UID changes, so nothing needs to be added.
     """
     current, gates, known = facts.kubelet.current, facts.readiness.layout.gates, _known_of(facts)
+    moves = current is not None and (current.minor != facts.target.minor or layout.gates != gates)
+    if facts.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:
+        return plan_recreation(static, moves=moves), static.findings if moves else ()
 
     def is_needless(pod: StaticPod, without: bytes) -> bool:
         # If the record were wrong, the shield would still keep the pod.
@@ -146,7 +151,7 @@ def _pins(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[
         return own is not None and is_computed_again(own, without, facts.target, gates)
 
     pins = plan_pins(static, is_needless)
-    if current is None or (current.minor == facts.target.minor and layout.gates == gates):
+    if not moves:
         return replace(pins, pins=tuple(pin for pin in pins.pins if pin.removes), findings=()), ()
     return pins, (*static.findings, *pins.findings)
 
@@ -181,6 +186,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
     kubelet, current = facts.kubelet, facts.kubelet.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
         return None
+    recreated = tuple(pod.uid for pod in examination.pins.recreated)
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=request.run_id,
@@ -202,11 +208,13 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
             arguments=_override(facts),
         ),
         containers=tuple(
-            replace(c, expendable=c.pod.uid in examination.agents) for c in examination.rewriting.containers
+            replace(c, expendable=c.pod.uid in examination.agents.union(recreated))
+            for c in examination.rewriting.containers
         ),
         awaited=examination.rewriting.awaited,
         baseline=facts.inventory,
         pins=examination.pins.pins,
+        recreated=recreated,
         pinned=examination.pins.kept,
         own_uids=_own_uids(examination, current),
         state_files=layout.state_files,

@@ -55,6 +55,7 @@ def preview(examination: Examination) -> Preview | None:
         would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
         static_pods=sum(not pin.removes for pin in examination.pins.pins),
         manifests=told.planned(examination.pins),
+        recreated_pods=tuple(sorted(map(str, examination.pins.recreated)))[:CONTAINERS_LISTED],
         removed_flags=examination.facts.kubelet.arguments.removed,
         files=tuple(_files(examination)),
     )

@@ -42,7 +42,7 @@ class FilesView(Protocol):
         ...
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Return the path without symbolic links of the regular file that a path leads to; ``None`` if it leads to none."""
+        """Return the path, without symbolic links, of the regular file that a path leads to; ``None`` if to none."""
         ...
 
     def changed(self, path: PurePosixPath) -> float | None:

@@ -91,9 +91,10 @@ def test_the_uid_is_added_and_every_other_byte_stays(text: str) -> None:
     assert pin(pinned, UID) == pinned
     assert unpin(pinned) == data
     assert unpin(data) is None
-    assert (COMMENT.encode() in pinned) == (b'\n' in pinned and b'"uid": ' not in pinned)
+    assert (COMMENT.encode() in pinned) == (b"\n" in pinned and b'"uid": ' not in pinned)
     if text.startswith("{"):
-        assert json.loads(pinned.partition(b"\n---")[0])["metadata"]["uid"] == UID, "JSON stays JSON: a kubelet reads it with another parser"
+        document = json.loads(pinned.partition(b"\n---")[0])
+        assert document["metadata"]["uid"] == UID, "JSON stays JSON: a kubelet reads it with another parser"
 
 
 REFUSED = {

@@ -96,6 +96,7 @@ class NodeFacts:
         seen_around: what was found around the kubelet; checks use ``surroundings``.
         files: the files to exchange; ``None`` if there are none.
         own_uids: the UIDs of static pods that kubelets of this node are known to compute by themselves.
+        recreated: static pods that the new kubelet is to replace.
         edited: static pods whose manifest was changed while it names the UID that an earlier run wrote.
     """
 
@@ -123,6 +124,7 @@ class NodeFacts:
     seen_around: HostSurroundings = NOTHING_AROUND
     files: FilesFound | None = None
     own_uids: OwnUids = NOTHING_KNOWN
+    recreated: tuple[PodRef, ...] = ()
     edited: tuple[EditedManifest, ...] = ()
 
     @property

@@ -229,6 +229,14 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Finding]:
         )
 
 
+@check(Reason.STATIC_PODS_RECREATED)
+def static_pods_run_on(facts: NodeFacts) -> Iterator[Finding]:
+    """No static pod is replaced, as ``kubelet.staticPods: Recreate`` asks."""
+    for pod in facts.recreated:
+        detail = f"kubelet {facts.target} is to replace it, as kubelet.staticPods: Recreate asks"
+        yield Finding(reason=Reason.STATIC_PODS_RECREATED, severity=Severity.WARN, subject=str(pod), detail=detail)
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     stored_is_served,
     runtime_holds_the_pods,
@@ -237,4 +245,8 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     pods_keep_their_cgroup,
     nothing_is_resized,
 )
-WARNINGS: tuple[Check[NodeFacts], ...] = (pods_outlast_a_node_that_is_not_ready, edits_of_manifests_count)
+WARNINGS: tuple[Check[NodeFacts], ...] = (
+    pods_outlast_a_node_that_is_not_ready,
+    edits_of_manifests_count,
+    static_pods_run_on,
+)

@@ -47,11 +47,13 @@ class Pins:
     Attributes:
         pins: the manifests to change.
         kept: paths of manifests that keep the UID which an earlier run wrote.
+        recreated: pods that the new kubelet replaces, since nothing keeps their UID.
     """
 
     pins: tuple[StaticPodPin, ...] = ()
     kept: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    recreated: tuple[PodRef, ...] = ()
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
@@ -114,6 +116,23 @@ def plan_pins(
         else:
             kept.append(pod.path)
     return Pins(pins=tuple(pins), kept=tuple(kept), findings=tuple(findings))
+
+
+def plan_recreation(static: StaticPods, *, moves: bool) -> Pins:
+    """Plan that no manifest keeps a UID which an earlier run wrote.
+
+    Args:
+        moves: whether the new kubelet gives other UIDs to pods whose manifests name none.
+    """
+    taken_out = {pod.path: without for pod in static.pods if (without := unpin(pod.data)) is not None}
+    return Pins(
+        pins=tuple(_changed(pod, taken_out[pod.path], removes=True) for pod in static.pods if pod.path in taken_out),
+        recreated=tuple(
+            pod.sandbox.pod
+            for pod in static.pods
+            if pod.path in taken_out or (moves and not pod.manifest["metadata"].get("uid"))
+        ),
+    )
 
 
 def _changed(pod: StaticPod, content: bytes, *, removes: bool = False) -> StaticPodPin:

@@ -1,6 +1,6 @@
 """Write ``metadata.uid`` into a static pod's manifest, and take it out again, without changing any other byte.
 
-YAML in block style gets a line, with a comment above it that says what to do with both; flow style and JSON, which knows
+YAML in block style gets a line, with a comment above it that says what to do with both. Flow style and JSON, which has
 no comments, get a member. Manifests are read as kubelets read them: only the first document counts.
 """
 
@@ -41,7 +41,7 @@ def pin(data: bytes, uid: str) -> bytes:
 
 
 def unpin(data: bytes) -> bytes | None:
-    """Return a manifest without what `pin` added, with or without the comment; ``None`` if `pin` did not write it so."""
+    """Return a manifest without what `pin` added, be there a comment or not; ``None`` if `pin` did not write it so."""
     try:
         metadata = load(data).get("metadata")
         uid = metadata.get("uid") if isinstance(metadata, dict) else None

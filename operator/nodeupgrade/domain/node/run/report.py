@@ -23,6 +23,7 @@ class RunReport:
         restarted: number of instances that changed, as far as was observed.
         listed: the first of them, as ``namespace/pod/container``, and sandboxes that changed.
         ended: those that ended by themselves, or with their pod, during the settle period.
+        recreated: containers of static pods that were replaced on request.
         looked: whether the runtime answered for this report; if not, it is unknown what restarted.
     """
 
@@ -36,6 +37,7 @@ class RunReport:
     listed: tuple[str, ...]
     rebooted: bool
     ended: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
     looked: bool = True
 
 

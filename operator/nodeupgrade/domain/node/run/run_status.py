@@ -163,6 +163,8 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
+            if summary.recreated:
+                restarted = f"{restarted}, replaced on request: {some(summary.recreated)}"
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
@@ -171,12 +173,15 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
 
 
 def _unchanged(summary: RunReport) -> str:
-    if not summary.ended:
-        return f"all {summary.baseline} containers are the same instances"
-    return (
-        f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
-        f"ended by themselves or with their pod: {some(summary.ended)}"
+    others = (
+        ("replaced on request", summary.recreated),
+        ("ended by themselves or with their pod", summary.ended),
     )
+    told = [f"{how}: {some(names)}" for how, names in others if names]
+    if not told:
+        return f"all {summary.baseline} containers are the same instances"
+    same = summary.baseline - len(summary.ended) - len(summary.recreated)
+    return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(told)}"
 
 
 def _restarts(summary: RunReport) -> str | None:
@@ -270,8 +275,10 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
     return ContainerCounts(
         baseline=summary.baseline,
         rewritten=summary.rewritten,
-        unchanged=summary.baseline - summary.restarted - len(summary.ended),
+        unchanged=summary.baseline - summary.restarted - len(summary.ended) - len(summary.recreated),
         restarted=summary.restarted,
         restarted_list=summary.listed,
+        recreated=len(summary.recreated),
+        recreated_list=summary.recreated[:CONTAINERS_LISTED],
         ended_list=summary.ended[:CONTAINERS_LISTED],
     )
