@@ -16,8 +16,8 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads.workload import NAMESPACE
-from nodeupgrade.domain.node.hashes.own_uids import RECORD
 from nodeupgrade.domain.node.hashes.uid_line import COMMENT
+from nodeupgrade.domain.node.host.own_uids import RECORD
 
 OLD, NEW = "1.30.14", "1.33.13"
 PLAIN = f"{nodefiles.STATIC_PODS}/plain.yaml"

@@ -9,8 +9,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.status import ManifestUid, TaskStatus
-from nodeupgrade.domain.node.hashes.own_uids import RECORD
 from nodeupgrade.domain.node.hashes.uid_line import COMMENT, pin, unpin
+from nodeupgrade.domain.node.host.own_uids import RECORD
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import parse
 from nodeupgrade.domain.node.run.run_status import run_status

@@ -11,7 +11,7 @@ from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
-from nodeupgrade.domain.node.hashes.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning

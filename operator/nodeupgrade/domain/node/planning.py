@@ -14,7 +14,6 @@ from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
-from nodeupgrade.domain.node.hashes.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import (
     Pins,
@@ -26,6 +25,7 @@ from nodeupgrade.domain.node.hashes.static_pods import (
     plan_pins,
     plan_recreation,
 )
+from nodeupgrade.domain.node.host.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,

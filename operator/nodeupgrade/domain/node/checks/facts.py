@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
-from nodeupgrade.domain.node.hashes.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo

@@ -14,8 +14,8 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.hashes.own_uids import OwnUid
 from nodeupgrade.domain.node.hashes.uid_line import NotEditableError, load, pin, unpin
+from nodeupgrade.domain.node.host.own_uids import OwnUid
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
 from nodeupgrade.domain.pods import Pod, Role, parse_pod

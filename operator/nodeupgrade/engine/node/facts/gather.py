@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.hashes import own_uids
+from nodeupgrade.domain.node.host import own_uids
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.hashes.own_uids import RECORD, render
+from nodeupgrade.domain.node.host.own_uids import RECORD, render
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.contents import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node

@@ -1,0 +1,43 @@
+"""What evidence and node say of static pods that were replaced on request."""
+
+from dataclasses import replace
+
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.task.status import ContainerCounts, TaskPhase, TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.cli.screens import evidence, node
+
+COUNTS = ContainerCounts(baseline=3, unchanged=2, recreated=1, recreated_list=("kube-system/etcd-a/etcd",))
+TASK = Task(
+    name=NodeName("a"),
+    uid="t",
+    resource_version="1",
+    generation=1,
+    spec=TaskSpec(
+        node_name=NodeName("a"),
+        node_uid="n",
+        upgrade_ref=UpgradeRef(name="up", uid="u"),
+        run_id=RunId("run"),
+        from_version="v1.30.14",
+        to_version="v1.33.13",
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED),
+    ),
+    status=TaskStatus(run_id="run", phase=TaskPhase.SUCCEEDED, containers=COUNTS),
+)
+
+
+def test_they_are_named_beside_what_was_restarted() -> None:
+    said = dict(evidence._containers(TASK))
+
+    assert str(said["Restarted"]) == "none"
+    assert said["Replaced"] == "1 container of static pods, on request: kube-system/etcd-a/etcd"
+    assert node._restarted(COUNTS).plain == "0 restarted, 1 of static pods replaced on request"
+
+
+def test_without_any_nothing_is_said() -> None:
+    none = ContainerCounts(baseline=3, unchanged=3)
+    task = replace(TASK, status=replace(TASK.reported, containers=none))
+
+    assert "Replaced" not in dict(evidence._containers(task))
+    assert node._restarted(none).plain == "0 restarted"
