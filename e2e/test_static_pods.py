@@ -6,7 +6,7 @@ The tests share one node, go through it in order, and leave it as they found it.
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -127,7 +127,7 @@ def uids(status: Object) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def node(make_cluster: Callable[..., Cluster]) -> Iterator[Node]:
+def node(make_cluster: Callable[..., Cluster]) -> Node:
     made = Node(make_cluster("static-pods", OLD, pods=2))
     made.cluster.node.exec("mkdir", "-p", "/srv/manifests")
     made.write(LINKED, pod("linked"))
@@ -136,7 +136,7 @@ def node(make_cluster: Callable[..., Cluster]) -> Iterator[Node]:
     made.write(TABS, tabbed("tabs"))
     wait_until("all pods", lambda: all(map(made.container, ("plain", "linked", "tabs"))) or None, timeout=120)
     made.cluster.wait_settled()
-    yield made
+    return made
 
 
 def test_on_1_30_an_edit_counts_before_any_run(node: Node) -> None:
@@ -205,3 +205,24 @@ def test_a_person_takes_the_lines_out_on_a_kubelet_that_does_not_need_them(node:
     assert disturbed(before, node.cluster.node.snapshot()) == []
     print("1.30: the line taken out by hand with the kubelet stopped restarts nothing")
     assert node.edit_counts(PLAIN, "plain", "by-hand")
+
+
+def test_recreated_pods_are_replaced_at_once_and_no_manifest_is_touched(node: Node) -> None:
+    """The pods from the API run on under the shield."""
+    for path, text in ((PLAIN, pod("plain")), (LINKED, pod("linked")), (TABS, tabbed("tabs"))):
+        node.write(path, text)
+    before, manifests = node.cluster.wait_settled(), node.there()
+    status = node.upgrade("recreate", NEW, kubelet={"staticPods": "Recreate"})
+
+    lost = disturbed(before, node.cluster.node.snapshot())
+    static = {f"{NAMESPACE}/{name}-{node.cluster.node.name}" for name in ("plain", "linked", "tabs", "static-web")}
+    counts = status["containers"]
+    print(
+        "1.30 to 1.33, Recreate:", {name: counts[name] for name in ("baseline", "unchanged", "restarted", "recreated")}
+    )
+    print(status["message"])
+    assert {each.pod for each in lost} == static
+    assert node.there() == manifests
+    assert (counts["restarted"], counts["recreated"]) == (0, 4)
+    assert node.edit_counts(PLAIN, "plain", "recreated")
+    print("1.33, after Recreate: an added variable counts")
