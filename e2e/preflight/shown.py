@@ -30,6 +30,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",
+    "edits_of_manifests_count": "needs a kubelet from 1.31 on before the upgrade: e2e/test_static_pods.py",
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",
     "user_namespaces_are_recorded": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "user_namespaces_stay_as_they_are": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",

@@ -69,6 +69,12 @@ def manifest_not_editable(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
+def left_alone(_cluster: Cluster) -> Iterator[Object]:
+    """Leave the node as it is, with its static pod: the hazard is what the NodeUpgrade asks for."""
+    yield {}
+
+
+@contextlib.contextmanager
 def only_endpoint(cluster: Cluster) -> Iterator[Object]:
     """Let a pod be the only endpoint of a Service, in a cluster without the readiness guard."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 2}
@@ -94,6 +100,8 @@ ROWS = (
     Row(name="pod/held-by-nobody", shows="runtime_holds_the_pods", reason="PodInTransition", make=held_by_nobody),
     Row(name="pod/manifest", shows="static_pods_keep_their_uid", reason="StaticPodNotEditable",
         make=manifest_not_editable),
+    Row(name="pod/recreated", shows="static_pods_run_on", reason="StaticPodsRecreated", ends=WARNED,
+        make=left_alone, spec={"kubelet": {"staticPods": "Recreate"}}),
     Row(name="pod/leaves-at-once", shows="pods_outlast_a_node_that_is_not_ready", reason="TaintNotTolerated",
         ends=WARNED, new="1.29.15", make=having(tolerations=[BRIEF]),
         spec={"skewPolicy": "Warn", "verify": {"readinessGuard": "Off"}}),

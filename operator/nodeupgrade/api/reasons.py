@@ -239,6 +239,12 @@ class Reason(StrEnum):
     POD_ENDS_BY_ITSELF = ("PodEndsByItself",
         "a pod or container is expected to end or restart during the run, which the run cannot tell from a loss",
         "wait until that is over, or repair the container", Severity.WARN)
+    STATIC_POD_EDIT_PENDING = ("StaticPodEditPending",
+        "a static pod's manifest was edited, but still names the UID that keeps the running pod as it is",
+        "remove metadata.uid from the manifest, which replaces the pod, or take the edit back", Severity.WARN)
+    STATIC_PODS_RECREATED = ("StaticPodsRecreated",
+        "the new kubelet replaces static pods, and what they serve is interrupted, be it the API server or etcd",
+        "make sure that it can be interrupted, or use kubelet.staticPods: Pin", Severity.WARN)
     LOSS_NOT_HEALED = ("LossNotHealed",
         "a pod that did not survive the run would be gone for good, since no controller replaces it",
         "back up what it holds, or let a controller own it", Severity.WARN)

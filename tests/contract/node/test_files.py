@@ -20,6 +20,7 @@ def test_what_was_written_is_read(files_world: FilesWorld) -> None:
     assert files.digest(path) == hashlib.sha256(b"second").hexdigest()
     assert files.size(path) == 6
     assert files.list(path.parent) == (path,)
+    assert (files.real(path), files.real(path.parent), files.real(path / "below")) == (path, None, None)
 
 
 def test_a_copy_is_independent(files_world: FilesWorld) -> None:

@@ -12,6 +12,8 @@ import pytest
 from nodeupgrade.adapters.files import HostFiles, atomic
 from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.engine.node.facts.manifests import manifests
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.ports.node.disk import Disk
 
 FILE = PurePosixPath("/etc/file")
@@ -262,3 +264,35 @@ def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monk
         assert files.sockets_in(PurePosixPath("/var/run/k3s")) == (PurePosixPath("/var/run/k3s/real.sock"),)
     with pytest.raises(StepFailed, match=r"circle\.sock because Too many levels"):
         files.socket(PurePosixPath("/run/circle.sock"))
+
+
+def test_manifests_behind_links_are_found_where_they_are(root: Path, files: HostFiles) -> None:
+    """A kubelet follows them, reads what is at their end, and passes over what is hidden or no file."""
+    folder = "etc/kubernetes/manifests"
+    for name in ("srv/elsewhere.yaml", "srv/deep/inner.yaml", f"{folder}/plain.yaml", f"{folder}/.hidden.yaml"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / folder / "below").mkdir()
+    (root / folder / "below/inner.yaml").write_text("a kubelet does not look here")
+    for name, target in {
+        "absolute.yaml": "/srv/elsewhere.yaml",
+        "relative.yaml": "../../../srv/deep/inner.yaml",
+        "nowhere.yaml": "/srv/absent.yaml",
+        "directory.yaml": "/srv/deep",
+        ".hidden-link.yaml": "/srv/elsewhere.yaml",
+        "again.yaml": "plain.yaml",
+    }.items():
+        (root / folder / name).symlink_to(target)
+
+    found = manifests(files, read_layout((f"--pod-manifest-path=/{folder}",)))
+
+    assert found == {
+        "/srv/elsewhere.yaml": b"srv/elsewhere.yaml",
+        "/srv/deep/inner.yaml": b"srv/deep/inner.yaml",
+        f"/{folder}/plain.yaml": f"{folder}/plain.yaml".encode(),
+        f"/{folder}/again.yaml": f"{folder}/plain.yaml".encode(),
+    }
+    for path in (path for path in found if not path.endswith("again.yaml")):
+        files.write(PurePosixPath(path), b"changed")
+    assert (root / folder / "absolute.yaml").is_symlink()
+    assert (root / folder / "absolute.yaml").name in [path.name for path in (root / folder).iterdir()]

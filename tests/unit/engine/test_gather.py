@@ -20,7 +20,8 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.facts import gather, readiness
-from nodeupgrade.engine.node.facts.gather import kubelet_layout, manifests, running_kubelet
+from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
+from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json

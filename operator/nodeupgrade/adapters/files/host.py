@@ -182,6 +182,12 @@ class HostFiles:
             files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 
+    def real(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Follow symbolic links to a regular file; ``None`` if there is none at the end."""
+        with _translated(f"cannot follow {path}"):
+            resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
+            return self.on_node(resolved) if self._is_regular(resolved) else None
+
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
         with _translated(f"cannot ask for the attributes of {path}"):
@@ -213,6 +219,12 @@ class HostFiles:
                 return ()
             names = self._disk.listdir(resolved)
             return tuple(directory / n for n in sorted(names) if self._is_socket(resolved / n))
+
+    def _is_regular(self, path: Path) -> bool:
+        try:
+            return is_regular(path, self._disk)
+        except NotADirectoryError:
+            return False
 
     def _is_socket(self, path: Path) -> bool:
         """Report whether a path itself is a socket; it may be gone by now."""

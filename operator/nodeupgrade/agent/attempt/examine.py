@@ -35,6 +35,7 @@ from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.host import surroundings, volumes
+from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.engine.node.facts.next_start import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
@@ -180,7 +181,7 @@ class Examiner:
             volumes_seen=volumes.look(self._host, facts),
             seen_around=surroundings.look(self._host, facts),
         )
-        return examine(request, facts, layout, gather.manifests(self._host.files, layout))
+        return examine(request, facts, layout, manifests(self._host.files, layout))
 
 
 def _program(running: gather.RunningKubelet) -> PurePosixPath:

@@ -34,6 +34,15 @@ class PackagePolicy(StrEnum):
     """Upgrade it with a warning; somebody else sees to the package."""
 
 
+class StaticPodPolicy(StrEnum):
+    """What to do about static pods, to which another minor version gives another UID."""
+
+    PIN = "Pin"
+    """Keep them running, by a line in their manifests that stands in the way of later edits."""
+    RECREATE = "Recreate"
+    """Leave no line in any manifest, and let the new kubelet replace the pods."""
+
+
 class HashMode(StrEnum):
     """Whether to rewrite stored hashes, or to refuse nodes where any would have to be rewritten."""
 
@@ -111,6 +120,16 @@ class KubeletSettings:
             defaulted=True,
         ),
     ] = DriftPolicy.REFUSE
+    static_pods: Annotated[
+        StaticPodPolicy,
+        Field(
+            "What to do about static pods, to which another minor version gives another UID. Pin: they run on, since "
+            "metadata.uid is added to their manifests; with kubelets from 1.31 on, most edits have no effect until "
+            "it is removed. Recreate: no manifest keeps the line, and the new kubelet replaces these pods, control "
+            "plane included.",
+            defaulted=True,
+        ),
+    ] = StaticPodPolicy.PIN
     package: Annotated[
         PackagePolicy,
         Field(

@@ -101,6 +101,34 @@ class FileChange:
     after: Annotated[str | None, Field("SHA-256 of the new file.", max_length=64)] = None
 
 
+class ManifestUid(StrEnum):
+    """What a run does about ``metadata.uid`` in the manifest of a static pod."""
+
+    ADDED = "Added"
+    REMOVED = "Removed"
+    """An earlier run added it, and the kubelet computes the same by itself."""
+    KEPT = "Kept"
+    """An earlier run added it, and it is still needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticPodManifest:
+    """The manifest of a static pod that names the UID of the running pod, or did."""
+
+    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    uid: Annotated[
+        ManifestUid,
+        Field(
+            "What happens to metadata.uid, which keeps the running pod. Added, Kept: the manifest names it, and with "
+            "kubelets from 1.31 on most edits have no effect until it is removed together with the next edit. "
+            "Removed: the kubelet no longer needs it."
+        ),
+    ]
+
+
+MANIFESTS = Field(max_items=CONTAINERS_LISTED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletPackage:
     """The package that the kubelet's program belongs to, and differs from after the upgrade."""
@@ -157,7 +185,14 @@ class ContainerCounts:
     unknown: Annotated[
         Count, Field("Number of containers of which this is unknown, because the runtime did not answer at the end.")
     ] = 0
+    recreated: Annotated[
+        Count, Field("Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks.")
+    ] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
+    recreated_list: Annotated[
+        tuple[ContainerPath, ...],
+        Field("The first few containers that were replaced on request.", max_items=CONTAINERS_LISTED),
+    ] = ()
     ended_list: Annotated[
         tuple[ContainerPath, ...],
         Field(
@@ -240,6 +275,13 @@ class Preview:
         Field("Kubelet flags that would be removed.", max_items=64),
     ] = ()
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be replaced.")] = ()
+    manifests: Annotated[
+        tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that would name the UID of their pod.")
+    ] = ()
+    recreated_pods: Annotated[
+        tuple[ContainerPath, ...],
+        Field("Static pods that the new kubelet would replace, on request.", max_items=CONTAINERS_LISTED),
+    ] = ()
 
 
 class GuardState(StrEnum):
@@ -318,6 +360,9 @@ class TaskStatus:
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
+    manifests: Annotated[
+        tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that name the UID of their pod.")
+    ] = ()
     guard: GuardReport = GuardReport()
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[

@@ -45,6 +45,9 @@ class ContainerTotals:
     rewritten: Annotated[Count, Field("Number of containers whose stored hash was rewritten.")] = 0
     unchanged: Annotated[Count, Field("Number of containers whose stored hash was already right.")] = 0
     restarted: Annotated[Count, Field("Number of containers that were restarted. Should be 0.")] = 0
+    recreated: Annotated[
+        Count, Field("Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks.")
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What the conditions of a NodeUpgrade mean in words, by status, with a colour."""
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.status import Condition, ConditionType
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD
 
@@ -52,6 +53,8 @@ MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
 
 def meaning(condition: Condition) -> tuple[str, str]:
     """Return what a condition means, and its colour; for one of a newer version, its own message."""
+    if condition.reason == Reason.STATIC_PODS_RECREATED:
+        return condition.message, BUSY
     return MEANINGS.get(condition.type, {}).get(condition.status, (condition.message, ""))
 
 

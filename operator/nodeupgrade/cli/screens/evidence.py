@@ -13,7 +13,7 @@ from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.screens.found import about
-from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
+from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, UIDS, coloured, facts, heading, since, spaced, table
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
 RUNS = STATE_DIRECTORY / "runs"
@@ -134,6 +134,8 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
     for file in report.kubelet.files:
         yield "File exchanged", f"{file.path}, sha256 {file.before or NOTHING} before, {file.after} after"
+    for manifest in report.manifests:
+        yield "Manifest", f"{manifest.path}: {UIDS[manifest.uid]}"
     if report.kubelet.package is not None:
         yield "Package", _package(report.kubelet.package)
     if report.kubelet.down_seconds is not None:
@@ -175,6 +177,9 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
         yield "Restarted", Text(number, BAD if restarted else GOOD)
     for name in listed:
         yield "", Text(name, BAD)
+    if counts.recreated:
+        named = ", ".join(counts.recreated_list)
+        yield "Replaced", f"{counted(counts.recreated, 'container')} of static pods, on request: {named}"
     if counts.ended_list:
         yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
 

@@ -19,6 +19,7 @@ from nodeupgrade.cli.screens.words import (
     FAINT,
     GOOD,
     NOTHING,
+    UIDS,
     coloured,
     facts,
     heading,
@@ -109,6 +110,8 @@ def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator
     if counts.baseline:
         numbers = Text.assemble(f", {counts.rewritten} rewritten, ", _restarted(counts))
         yield "Containers", Text.assemble(f"{counts.baseline} before", numbers if report.phase.terminal else Text())
+    for manifest in report.manifests:
+        yield "Manifest", f"{manifest.path}: {UIDS[manifest.uid]}"
     if (verdict := task.verdict) is not None:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
         yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
@@ -119,7 +122,8 @@ def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator
 def _restarted(counts: ContainerCounts) -> Text:
     if counts.unknown:
         return Text("what restarted is not known", BAD)
-    return Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
+    besides = f", {counts.recreated} of static pods replaced on request" if counts.recreated else ""
+    return Text(f"{counts.restarted} restarted{besides}", BAD if counts.restarted else GOOD)
 
 
 def _events(shown: Story) -> RenderableType:

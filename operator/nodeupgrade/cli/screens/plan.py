@@ -9,6 +9,7 @@ from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
+from nodeupgrade.api.task.status import ManifestUid
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.console import Text, stacked
@@ -16,7 +17,7 @@ from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
 from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.found import about
-from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, lasting, table
+from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, UIDS, ahead, facts, heading, lasting, table
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
@@ -233,9 +234,27 @@ def _previews(report: PlanReport) -> RenderableType:
             f"{counted(sum(preview.would_restart for preview in found), 'container')} by a plain swap",
         ),
         ("Static pods pinned", str(static)),
+        *(
+            ("Manifest", f"{path} on {counted(number, 'node')}: {UIDS[uid]}")
+            for (path, uid), number in _manifests(report).items()
+        ),
+        *_recreated(report),
         ("Flags left out", ", ".join(flags) or "none"),
         *(("Files exchanged", f"{path} on {counted(number, 'node')}") for path, number in _files(report).items()),
     )
+
+
+def _manifests(report: PlanReport) -> dict[tuple[str, ManifestUid], int]:
+    """Return what would happen to manifests of static pods, each with the number of nodes."""
+    found = (each for preview in report.previews.values() for each in preview.manifests)
+    return dict(Counter((each.path, each.uid) for each in found))
+
+
+def _recreated(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
+    pods = [pod for preview in report.previews.values() for pod in preview.recreated_pods]
+    if pods:
+        named = _named(tuple(pods), RESTARTS_NAMED)
+        yield "Replaced on request", Text(f"{counted(len(pods), 'static pod')}: {named}", BUSY)
 
 
 def _files(report: PlanReport) -> dict[str, int]:
@@ -260,6 +279,8 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
             how = "accepted" if hazard.accepted else "warning"
             yield f"{hazard.reason} ({how}): {': '.join(filter(None, (hazard.pod, hazard.detail)))}"
     preview, expected = report.previews.get(member.node), report.forecasts.get(member.node)
+    for manifest in () if preview is None else preview.manifests:
+        yield f"{manifest.path}: {UIDS[manifest.uid]}"
     for file in () if preview is None else preview.files:
         yield f"{file.path} would be exchanged (sha256 {_short(file.before)} by {_short(file.after)})"
     if expected is None:

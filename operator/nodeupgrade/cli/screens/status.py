@@ -137,7 +137,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if totals.baseline:
         restarted = Text(f"{totals.restarted} restarted", BAD if totals.restarted else GOOD)
         verified = f"{totals.baseline} verified: {totals.unchanged} the same instances, "
-        yield "Containers", Text.assemble(verified, restarted, f"; {totals.rewritten} hashes rewritten")
+        recreated = f", {totals.recreated} of static pods replaced on request" if totals.recreated else ""
+        yield "Containers", Text.assemble(verified, restarted, recreated, f"; {totals.rewritten} hashes rewritten")
     if preview := status.preview:
         refused = f"{preview.refused} would be refused"
         yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"

@@ -7,6 +7,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 
 from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.task.status import ManifestUid
 from nodeupgrade.cli.console import Text
 
 BAR_WIDTH = 20
@@ -44,6 +45,14 @@ STYLES = {
     "Doing": BUSY,
     "Undoing": BAD,
 }
+
+_WITH_EDIT = "remove it with the next edit, or the edit will not count"
+UIDS = {
+    ManifestUid.ADDED: f"metadata.uid is added; {_WITH_EDIT}",
+    ManifestUid.KEPT: f"metadata.uid from an earlier run stays; {_WITH_EDIT}",
+    ManifestUid.REMOVED: "metadata.uid from an earlier run is removed",
+}
+"""What a run does about the UID in the manifest of a static pod."""
 
 MARKS = {GOOD: "✔", BAD: "✗", BUSY: "◐", "": "·"}
 """What precedes a state of each colour, for screens without colours."""

@@ -11,9 +11,10 @@ from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
+from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.units.start import UnitStart
 from nodeupgrade.kubelethash import HashValue
@@ -54,7 +55,8 @@ class PlannedContainer:
         compared: whether the kubelet that ran it compares its hash, so that the stored value was proven.
         may_complete: whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose
             restart policy is not Always).
-        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it.
+        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it, or to
+            a static pod that the new kubelet is to replace.
         restarts_itself: whether a kubelet starts it again when it has failed.
         sockets: the runtime's sockets that it has mounted as files.
         connected: whether it was connected to the runtime when the run was planned.
@@ -113,19 +115,21 @@ class Newcomers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
-    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity.
+    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again.
 
     Attributes:
         path: manifest on the node.
         uid: the UID the pod runs under now.
         before: digest of the manifest as planned.
-        content: the manifest with the UID added, every other byte unchanged.
+        content: the manifest with the UID added or taken out, every other byte unchanged.
+        removes: whether the UID is taken out.
     """
 
     path: str
     uid: str
     before: Digest
     content: bytes
+    removes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +273,9 @@ class RunPlan:
         package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
         holds_package: whether the run holds it.
         cgroups: cgroups of running pods that were complete when the run was planned.
+        recreated: static pods that the new kubelet is to replace.
+        pinned: manifests of static pods that keep the UID which an earlier run wrote.
+        own_uids: the UIDs that kubelets of this node are known to compute by themselves.
     """
 
     schema: int
@@ -299,6 +306,9 @@ class RunPlan:
     package: Package | None = None
     holds_package: bool = False
     cgroups: ExpectedCgroups = NONE_EXPECTED
+    recreated: tuple[PodUid, ...] = ()
+    pinned: tuple[str, ...] = ()
+    own_uids: OwnUids = NOTHING_KNOWN
 
     @property
     def runtime_name(self) -> str:
@@ -333,6 +343,10 @@ class RunPlan:
         present = {sandbox.pod.uid for sandbox in self.baseline.sandboxes}
         present |= {container.pod.uid for container in self.baseline.containers}
         return frozenset(present).union(container.pod for container in self.awaited)
+
+    def to_recreate(self) -> tuple[ContainerInstance, ...]:
+        """Return the containers of the static pods that the new kubelet is to replace."""
+        return tuple(c for c in self.baseline.running() if c.pod.uid in self.recreated)
 
     def rewrites(self) -> tuple[PlannedContainer, ...]:
         """Return the containers whose stored hash has to change."""

@@ -1,22 +1,32 @@
 """Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.shared.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
 from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.node.hashes.static_pods import (
+    Pins,
+    StaticPod,
+    StaticPods,
+    edited_since,
+    manifest_views,
+    match,
+    plan_pins,
+    plan_recreation,
+)
+from nodeupgrade.domain.node.host.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED
 from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.plan import (
@@ -28,7 +38,6 @@ from nodeupgrade.domain.node.plan import (
     PlannedContainer,
     RunPlan,
     ShieldPlan,
-    StaticPodPin,
     StaticSource,
     StopHook,
 )
@@ -37,7 +46,7 @@ from nodeupgrade.domain.owners import with_owners
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
-from nodeupgrade.kubelethash import UnsupportedKubelet
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 
 _PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
@@ -53,7 +62,8 @@ class Examination:
         facts: as gathered, with static pods taken from their manifests.
         static: the static pods.
         rewriting: the hashes that would be written; empty if one of the versions is not supported.
-        pins: the manifests that would be pinned.
+        pins: what would be done about the UIDs in manifests.
+        gates: the running kubelet's feature gates.
         refusals: the findings that forbid the run.
         accepted: the findings that would, had the NodeUpgrade not accepted their checks.
         plan: the complete plan; ``None`` exactly if something forbids the run.
@@ -64,8 +74,9 @@ class Examination:
     facts: NodeFacts
     static: StaticPods
     rewriting: Rewriting
-    pins: tuple[StaticPodPin, ...]
+    pins: Pins
     refusals: tuple[Finding, ...]
+    gates: Mapping[str, bool]
     accepted: tuple[Finding, ...] = ()
     plan: RunPlan | None = None
     to_target: tuple[Pod, ...] = ()
@@ -93,16 +104,23 @@ def examine(
     static = match(manifests, facts.inventory, request.spec.node_name)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
     to_target, _ = manifest_views(static, in_place_resize=facts.readiness.layout.resizes_in_place)
-    facts = replace(facts, pods=_prefer_manifests(facts.pods, from_manifests))
+    facts = replace(
+        facts,
+        pods=_prefer_manifests(facts.pods, from_manifests),
+        edited=tuple(EditedManifest(path=p.path, pod=p.sandbox.pod) for p in edited_since(static, _known_of(facts))),
+    )
     rewriting = _rewriting(facts, to_target)
-    pins: tuple[StaticPodPin, ...] = ()
-    unpinned: tuple[Finding, ...] = ()
-    current = facts.kubelet.current
-    if current is not None and (current.minor != facts.target.minor or layout.gates != facts.readiness.layout.gates):
-        pins, kept = plan_pins(static)
-        unpinned = (*static.findings, *kept)
+    pins, unpinned = _pins(facts, static, layout)
+    facts = replace(facts, recreated=pins.recreated)
     examination = Examination(
-        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=(), to_target=to_target
+        request=request,
+        facts=facts,
+        static=static,
+        rewriting=rewriting,
+        pins=pins,
+        refusals=(),
+        gates=layout.gates,
+        to_target=to_target,
     )
     proof = Proof(
         target=facts.target,
@@ -120,6 +138,41 @@ def examine(
         return examination
     plan = _plan(examination, layout)
     return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
+
+
+def _pins(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[Pins, tuple[Finding, ...]]:
+    """Return what is done about the UIDs in manifests, and what forbids it.
+
+    Without another minor version or other feature gates no UID changes, so nothing needs to be added.
+    """
+    current, gates, known = facts.kubelet.current, facts.readiness.layout.gates, _known_of(facts)
+    moves = current is not None and (current.minor != facts.target.minor or layout.gates != gates)
+    if facts.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:
+        return plan_recreation(static, moves=moves), static.findings if moves else ()
+
+    def is_needless(pod: StaticPod, without: bytes) -> bool:
+        # If the record were wrong, the shield would still keep the pod.
+        own = known(pod) if _is_shielded(facts) else None
+        return own is not None and is_computed_again(own, without, facts.target, gates)
+
+    pins = plan_pins(static, is_needless)
+    if not moves:
+        return replace(pins, pins=tuple(pin for pin in pins.pins if pin.removes), findings=()), ()
+    return pins, (*static.findings, *pins.findings)
+
+
+def _known_of(facts: NodeFacts) -> Callable[[StaticPod], OwnUid | None]:
+    return lambda pod: facts.own_uids.of(pod.path, pod.sandbox.pod.uid, facts.spec.node_name)
+
+
+def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
+    """Return what is known once the run is over: the running kubelet computed the UIDs that the run writes down."""
+    node, gates = examination.request.spec.node_name, written(examination.gates)
+    return examination.facts.own_uids.with_these(
+        OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
+        for pin in examination.pins.pins
+        if not pin.removes
+    )
 
 
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
@@ -157,6 +210,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
     kubelet, current = facts.kubelet, facts.kubelet.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
         return None
+    recreated = tuple(pod.uid for pod in examination.pins.recreated)
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=request.run_id,
@@ -178,11 +232,15 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
             arguments=_override(facts),
         ),
         containers=tuple(
-            replace(c, expendable=c.pod.uid in examination.agents) for c in examination.rewriting.containers
+            replace(c, expendable=c.pod.uid in examination.agents.union(recreated))
+            for c in examination.rewriting.containers
         ),
         awaited=examination.rewriting.awaited,
         baseline=facts.inventory,
-        pins=examination.pins,
+        pins=examination.pins.pins,
+        recreated=recreated,
+        pinned=examination.pins.kept,
+        own_uids=_own_uids(examination, current),
         state_files=layout.state_files,
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
@@ -220,7 +278,7 @@ def _caution(finding: Finding) -> Caution:
 
 def _shield(examination: Examination) -> ShieldPlan | None:
     facts = examination.facts
-    if facts.spec.verify.shield is ShieldPolicy.OFF or facts.socket.obstacle or facts.socket.path is None:
+    if not _is_shielded(facts) or facts.socket.path is None:
         return None
     return ShieldPlan(
         socket=facts.socket.path,
@@ -228,6 +286,11 @@ def _shield(examination: Examination) -> ShieldPlan | None:
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )
+
+
+def _is_shielded(facts: NodeFacts) -> bool:
+    socket = facts.socket
+    return facts.spec.verify.shield is not ShieldPolicy.OFF and not socket.obstacle and socket.path is not None
 
 
 def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:
@@ -240,7 +303,7 @@ def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:
 
 
 def _static_sources(examination: Examination) -> Iterator[StaticSource]:
-    pinned = {pin.path: pin.content for pin in examination.pins}
+    pinned = {pin.path: pin.content for pin in examination.pins.pins}
     for pod in examination.static.pods:
         contents = (pod.data, *((pinned[pod.path],) if pod.path in pinned else ()))
         digests = tuple(Digest(sha256(content).hexdigest()) for content in contents)

@@ -10,6 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.files import changes_of
+from nodeupgrade.domain.node.hashes import told
 from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
@@ -52,7 +53,9 @@ def preview(examination: Examination) -> Preview | None:
         unchanged=len(planned) - rewritten,
         would_restart=len(restarts),
         would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
-        static_pods=len(examination.pins),
+        static_pods=sum(not pin.removes for pin in examination.pins.pins),
+        manifests=told.planned(examination.pins),
+        recreated_pods=tuple(sorted(map(str, examination.pins.recreated)))[:CONTAINERS_LISTED],
         removed_flags=examination.facts.kubelet.arguments.removed,
         files=tuple(_files(examination)),
     )

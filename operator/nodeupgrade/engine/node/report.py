@@ -9,6 +9,7 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Finish
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.engine.node.evidence.recreated import replaced
 from nodeupgrade.engine.node.evidence.watch import Look, last_look
 from nodeupgrade.engine.node.evidence.with_runtime import recorded
 from nodeupgrade.engine.node.node import Node
@@ -35,6 +36,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(final.seen.ended),
         with_runtime=affected(each for each in final.seen.ended if each.container in with_runtime),
+        recreated=replaced(plan, final.inventory) if final.complete else (),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )

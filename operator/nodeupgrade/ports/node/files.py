@@ -41,6 +41,10 @@ class FilesView(Protocol):
         """List the regular files and symbolic links in and below a directory, sorted by name."""
         ...
 
+    def real(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path, without symbolic links, of the regular file that a path leads to; ``None`` if to none."""
+        ...
+
     def changed(self, path: PurePosixPath) -> float | None:
         """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
 

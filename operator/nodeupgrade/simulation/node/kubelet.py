@@ -343,6 +343,8 @@ class SimulatedKubelet:
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
         if sandbox is None:
+            if self._refused(RuntimeCall(method=Method.RUN_POD_SANDBOX, pod=pod.ref)):
+                return
             sandbox = self._runtime.create_sandbox(
                 pod.ref,
                 host_network=bool(pod.raw["spec"].get("hostNetwork")),
@@ -371,7 +373,7 @@ class SimulatedKubelet:
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):
             return False
-        self.wrote.append(f"KillContainerError: {call.container or call.sandbox} is guarded")
+        self.wrote.append(f"KillContainerError: {call.container or call.sandbox or call.pod} is guarded")
         return True
 
     def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:

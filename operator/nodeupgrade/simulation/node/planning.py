@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy, VerifySettings
+from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
@@ -16,6 +16,7 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.engine.node.facts.next_start import with_files
 from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 from nodeupgrade.simulation.node.kubelet import STATE, program
@@ -36,6 +37,7 @@ def plan_for(
     limits: Limits | None = None,
     files: tuple[NewFile, ...] = (),
     package: Package | None = None,
+    static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
 ) -> RunPlan:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
@@ -50,7 +52,7 @@ def plan_for(
     layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
     staged = PurePosixPath(STAGED)
     request = RunRequest(
-        spec=_spec(node, RunId(run), version, limits),
+        spec=_spec(node, RunId(run), version, limits, static_pods),
         run_id=RunId(run),
         replacement=Replacement(program=staged, digest=node.files.digest(staged)),
         staged=STAGED,
@@ -66,7 +68,7 @@ def plan_for(
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     around = replace(facts.seen_around, package=package, dpkg=node.packages.state() if package else None)
     facts = replace(facts, seen_around=around)
-    found = examine(request, facts, layout, gather.manifests(node.files, layout))
+    found = examine(request, facts, layout, manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
     plan = replace(found.plan, limits=limits)
@@ -74,7 +76,7 @@ def plan_for(
     return plan
 
 
-def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> TaskSpec:
+def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits, static_pods: StaticPodPolicy) -> TaskSpec:
     return TaskSpec(
         node_name=NodeName(node.name),
         node_uid="node-uid",
@@ -84,7 +86,7 @@ def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> Task
         to_version=version,
         artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=STAGED),
         allow_downgrade=True,
-        kubelet=KubeletSettings(package=PackagePolicy.HOLD),
+        kubelet=KubeletSettings(package=PackagePolicy.HOLD, static_pods=static_pods),
         verify=VerifySettings(settle=timedelta(seconds=limits.settle)),
     )
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef, PodUid
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.hashes.static_pods import pin
+from nodeupgrade.domain.node.hashes.uid_line import pin
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import examine

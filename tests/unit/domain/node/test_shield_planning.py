@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.hashes.static_pods import pin
+from nodeupgrade.domain.node.hashes.uid_line import pin
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import ShieldPlan, StaticSource, StopHook
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo

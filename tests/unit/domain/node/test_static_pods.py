@@ -1,6 +1,7 @@
 """Pinning a static pod's UID in its manifest: exactly one insertion, or none at all."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -12,14 +13,8 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.node.hashes.static_pods import (
-    NotEditableError,
-    StaticPods,
-    manifest_views,
-    match,
-    pin,
-    plan_pins,
-)
+from nodeupgrade.domain.node.hashes.static_pods import Pins, StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.node.hashes.uid_line import COMMENT, NotEditableError, pin, unpin
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.pods import Role
 from tests.unit.domain.node.checks.sound import sandbox
@@ -43,7 +38,7 @@ spec:
 
 
 def read(data: bytes) -> dict[str, Any]:
-    document = yaml.safe_load(data)
+    document = next(yaml.safe_load_all(data.replace(b"\t", b" ")), None)
     assert isinstance(document, dict)
     return document
 
@@ -75,6 +70,11 @@ EDITABLE = {
     "anchored metadata": PLAIN.replace("metadata:", "metadata: &m"),
     "merge key in metadata": PLAIN.replace("metadata:\n", "metadata:\n  <<: {labels: {a: b}}\n"),
     "duplicate key below": PLAIN.replace("  name: etcd\n  name", "  name: first\n  name: etcd\n  name"),
+    "two documents, of which kubelets read the first": f"{PLAIN}---\n{PLAIN}",
+    "trailing ---": f"{PLAIN}---\n",
+    "JSON and a trailing ---": f"{json.dumps(read(PLAIN.encode()))}\n---\n",
+    "JSON indented with tabs": json.dumps(read(PLAIN.encode()), indent="\t"),
+    "unicode JSON indented with tabs": json.dumps({**read(PLAIN.encode()), "a": "Grüße 🐳"}, indent="\t"),
     "a uid elsewhere": PLAIN.replace("metadata:\n", "metadata:\n  ownerReferences: [{uid: other}]\n"),
 }
 
@@ -89,8 +89,12 @@ def test_the_uid_is_added_and_every_other_byte_stays(text: str) -> None:
     assert read(pinned) == {**before, "metadata": {**before["metadata"], "uid": UID}}
     assert is_insertion(data, pinned)
     assert pin(pinned, UID) == pinned
+    assert unpin(pinned) == data
+    assert unpin(data) is None
+    assert (COMMENT.encode() in pinned) == (b"\n" in pinned and b'"uid": ' not in pinned)
     if text.startswith("{"):
-        assert json.loads(pinned)["metadata"]["uid"] == UID, "JSON stays JSON: a kubelet reads it with another parser"
+        document = json.loads(pinned.partition(b"\n---")[0])
+        assert document["metadata"]["uid"] == UID, "JSON stays JSON: a kubelet reads it with another parser"
 
 
 REFUSED = {
@@ -105,10 +109,7 @@ REFUSED = {
     "metadata from a merge key": "base: &b\n  metadata: {name: etcd}\n<<: *b\nkind: Pod\n",
     "metadata twice": f"{PLAIN}metadata:\n  name: etcd\n",
     "complex key": "kind: Pod\nmetadata:\n  ? name\n  : etcd\n",
-    "two documents": f"{PLAIN}---\n{PLAIN}",
-    "trailing ---": f"{PLAIN}---\n",
     "trailing tab": PLAIN.replace("metadata:", "metadata:\t"),
-    "JSON indented with tabs": json.dumps(read(PLAIN.encode()), indent="\t"),
     "tabs as indentation": PLAIN.replace("  name", "\tname"),
     "not YAML": "metadata: {",
     "not UTF-8": PLAIN.replace("name: etcd", "name: \xe9tcd"),
@@ -164,6 +165,27 @@ def test_whatever_the_style_the_result_is_the_same_pod_plus_the_uid(
         return
     assert read(pinned) == {**read(data), "metadata": {**read(data)["metadata"], "uid": UID}}
     assert is_insertion(data, pinned)
+    assert unpin(pinned) == data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(f"  {COMMENT}\n", "  # another comment\n").replace('"', "'"),
+        lambda text: text.replace(f'  uid: "{UID}"\n', "").replace("spec:", f'  uid: "{UID}"\nspec:'),
+        lambda text: text.replace(f'"{UID}"', UID),
+    ],
+    ids=["other quotes", "elsewhere", "no quotes"],
+)
+def test_only_what_was_written_here_is_taken_out(change: Callable[[str], str]) -> None:
+    text = change(pin(PLAIN.encode(), UID).decode())
+
+    assert UID in text
+    assert unpin(text.encode()) is None
+
+
+def test_what_an_older_version_wrote_is_taken_out_without_its_comment() -> None:
+    assert unpin(pin(PLAIN.encode(), UID).replace(f"  {COMMENT}\n".encode(), b"")) == PLAIN.encode()
 
 
 def one(manifests: dict[str, str], ref: PodRef = ETCD, *, node: str = "node-a", **fields: Any) -> StaticPods:
@@ -178,21 +200,26 @@ def test_a_running_static_pod_is_found_by_its_name_and_pinned() -> None:
     found = one({"/m/etcd.yaml": PLAIN, "/m/other.yaml": other, "/m/config.yaml": "kind: ConfigMap"})
 
     assert [(pod.path, pod.sandbox.pod.uid) for pod in found.pods] == [("/m/etcd.yaml", UID)]
-    pins, findings = plan_pins(found)
-    assert (found.findings, findings) == ((), ())
-    (planned,) = pins
+    pins = plan_pins(found)
+    assert (found.findings, pins.findings, pins.kept) == ((), (), ())
+    (planned,) = pins.pins
     assert (planned.path, planned.uid, planned.before) == ("/m/etcd.yaml", UID, sha256(PLAIN.encode()).hexdigest())
     assert planned.content == pin(PLAIN.encode(), UID)
 
 
 def test_a_manifest_that_names_the_right_uid_needs_no_pin() -> None:
-    assert plan_pins(one({"/m/etcd.yaml": pin(PLAIN.encode(), UID).decode()})) == ((), ())
+    """Ours from an earlier run is told; one that somebody else wrote is theirs."""
+    theirs = PLAIN.replace("  name: etcd\n  name", f"  name: etcd\n  uid: {UID}\n  name")
+
+    assert plan_pins(one({"/m/etcd.yaml": pin(PLAIN.encode(), UID).decode()})) == Pins(kept=("/m/etcd.yaml",))
+    assert plan_pins(one({"/m/etcd.yaml": theirs})) == Pins()
 
 
 def test_a_manifest_that_cannot_be_edited_is_a_finding() -> None:
-    pins, (finding,) = plan_pins(one({"/m/etcd.yaml": REFUSED["another uid"]}))
+    found = plan_pins(one({"/m/etcd.yaml": REFUSED["another uid"]}))
 
-    assert pins == ()
+    (finding,) = found.findings
+    assert found.pins == ()
     assert (finding.reason, finding.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
     assert "/m/etcd.yaml" in finding.detail
 
@@ -204,7 +231,7 @@ def test_a_manifest_that_cannot_be_edited_is_a_finding() -> None:
         ({"/m/etcd.yaml": PLAIN.replace("etcd", "other")}, "no manifest"),
         ({"/m/etcd.yaml": PLAIN.replace("kube-system", "default")}, "no manifest"),
         ({"/m/etcd.yaml": PLAIN.replace("Pod", "PodList")}, "not readable as one pod: /m/etcd.yaml"),
-        ({"/m/etcd.yaml": f"{PLAIN}---\n{PLAIN}"}, "not readable as one pod: /m/etcd.yaml"),
+        ({"/m/etcd.yaml": f"---\n---\n{PLAIN}"}, "not readable as one pod: /m/etcd.yaml"),
         ({"/m/etcd.yaml": "kind: Pod\nmetadata: {name: etcd, namespace: kube-system}\nspec: [oops]"}, "not readable"),
         ({"/m/a.yaml": PLAIN, "/m/etcd.yaml.bak": PLAIN}, "2 manifests (/m/a.yaml, /m/etcd.yaml.bak)"),
     ],

@@ -1,9 +1,11 @@
 """What the control plane makes of a container that restarted, by when it ended."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from nodeupgrade.api.shared.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task.status import StepResult, StepStatus, TaskPhase, TaskStatus
@@ -58,6 +60,28 @@ TASK = Task(
     ),
     baseline=baseline.render(baseline.capture([BEFORE])),
 )
+
+
+def test_static_pods_that_are_replaced_on_request_are_no_restart_and_no_success_of_ours() -> None:
+    """Their mirror pods show another container; a pod that is not static is judged as ever."""
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "0123"}}
+    before, after = ({**BEFORE.raw, "metadata": {**BEFORE.raw["metadata"], **mirror}} for _ in range(2))
+    [container] = before["status"]["containerStatuses"]
+    again = {**container, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1}
+    after["status"] = {**before["status"], "containerStatuses": [again]}
+    shown = baseline.render(baseline.capture([parse_pod(before)]))
+    counts = replace(TASK.reported.containers, unchanged=4, recreated=1)
+    task = replace(TASK, status=replace(TASK.reported, containers=counts), baseline=shown)
+    asked = replace(task, spec=replace(task.spec, kubelet=KubeletSettings(static_pods=StaticPodPolicy.RECREATE)))
+
+    pinned, recreated = (decide_verdict(NODE, each, (parse_pod(after),), END) for each in (task, asked))
+
+    assert isinstance(pinned, RunVerdict)
+    assert isinstance(recreated, RunVerdict)
+    assert (pinned.outcome, pinned.restarted) == (Verdict.FAILED, 1)
+    assert (recreated.outcome, recreated.restarted) == (Verdict.SUCCEEDED, 0)
+    assert "4 containers counted" in recreated.message
+    assert "1 container of static pods replaced on request" in recreated.message
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
-from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.condition import PodConditions
@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
+from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.host.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
@@ -66,6 +67,14 @@ class KubeletFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EditedManifest:
+    """A static pod whose manifest was changed while it names the UID that an earlier run wrote."""
+
+    path: str
+    pod: PodRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """Everything that the checks judge, gathered at one time.
 
@@ -88,6 +97,9 @@ class NodeFacts:
         volumes_seen: what was found of the node's volumes; checks use ``volumes``.
         seen_around: what was found around the kubelet; checks use ``surroundings``.
         files: the files to exchange; ``None`` if there are none.
+        own_uids: the UIDs of static pods that kubelets of this node are known to compute by themselves.
+        recreated: static pods that the new kubelet is to replace.
+        edited: static pods whose manifest was changed while it names the UID that an earlier run wrote.
     """
 
     node: Json
@@ -114,6 +126,9 @@ class NodeFacts:
     volumes_seen: Volumes = NO_VOLUMES
     seen_around: HostSurroundings = NOTHING_AROUND
     files: FilesFound | None = None
+    own_uids: OwnUids = NOTHING_KNOWN
+    recreated: tuple[PodRef, ...] = ()
+    edited: tuple[EditedManifest, ...] = ()
 
     @property
     def target(self) -> KubeletVersion:

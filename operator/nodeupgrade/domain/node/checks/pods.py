@@ -210,6 +210,33 @@ def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Finding]
         yield Finding(reason=Reason.TAINT_NOT_TOLERATED, severity=Severity.WARN, detail=detail, remedy=remedy)
 
 
+@check(Reason.STATIC_POD_EDIT_PENDING, follows=(changes.NAME_AND_IMAGE_HASHED,))
+def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Finding]:
+    """No manifest was edited while it names the UID of the running pod, so that the pod does not run as it says.
+
+    Kubelets from 1.31 on replace a container of such a pod only if its name or image changes.
+    """
+    current = facts.kubelet.current
+    if current is None or not changes.NAME_AND_IMAGE_HASHED.applies_to(current):
+        return
+    for each in facts.edited:
+        detail = (
+            f"{each.path} was edited, but still names metadata.uid, so kubelet {current} has not replaced the pod: it "
+            "runs on as it was, and each of its containers takes over the edit when it next restarts"
+        )
+        yield Finding(
+            reason=Reason.STATIC_POD_EDIT_PENDING, severity=Severity.WARN, subject=str(each.pod), detail=detail
+        )
+
+
+@check(Reason.STATIC_PODS_RECREATED)
+def static_pods_run_on(facts: NodeFacts) -> Iterator[Finding]:
+    """No static pod is replaced, as ``kubelet.staticPods: Recreate`` asks."""
+    for pod in facts.recreated:
+        detail = f"kubelet {facts.target} is to replace it, as kubelet.staticPods: Recreate asks"
+        yield Finding(reason=Reason.STATIC_PODS_RECREATED, severity=Severity.WARN, subject=str(pod), detail=detail)
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     stored_is_served,
     runtime_holds_the_pods,
@@ -218,4 +245,8 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     pods_keep_their_cgroup,
     nothing_is_resized,
 )
-WARNINGS: tuple[Check[NodeFacts], ...] = (pods_outlast_a_node_that_is_not_ready,)
+WARNINGS: tuple[Check[NodeFacts], ...] = (
+    pods_outlast_a_node_that_is_not_ready,
+    edits_of_manifests_count,
+    static_pods_run_on,
+)

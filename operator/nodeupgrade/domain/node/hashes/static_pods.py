@@ -1,29 +1,25 @@
-"""Static pods: match them with their manifests, and pin their UIDs.
+"""Static pods: match them with their manifests, and plan which of these name the UID of the running pod.
 
 A static pod's UID is a hash of its decoded manifest and changes with almost every minor. A UID in the manifest itself
-does not change; so the present one is written into the manifest, and nothing else.
+does not change; so the present one is written into the manifest, and nothing else. It is taken out again as soon as a
+kubelet computes the same UID by itself: see docs/decisions/pin-static-pods.md.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-import yaml
-
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.hashes.uid_line import NotEditableError, load, pin, unpin
+from nodeupgrade.domain.node.host.own_uids import OwnUid
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
 from nodeupgrade.domain.pods import Pod, Role, parse_pod
 from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
-
-
-class NotEditableError(ValueError):
-    """The manifest cannot be changed safely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +38,22 @@ class StaticPods:
 
     pods: tuple[StaticPod, ...]
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """What is done about the UIDs in manifests.
+
+    Attributes:
+        pins: the manifests to change.
+        kept: paths of manifests that keep the UID which an earlier run wrote.
+        recreated: pods that the new kubelet replaces, since nothing keeps their UID.
+    """
+
+    pins: tuple[StaticPodPin, ...] = ()
+    kept: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    recreated: tuple[PodRef, ...] = ()
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
@@ -76,9 +88,17 @@ def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Colle
     return Finding(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(sandbox.pod), detail=detail)
 
 
-def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Finding, ...]]:
-    """Plan the changes of the manifests; a manifest that has the right UID needs none."""
+def plan_pins(
+    static: StaticPods, is_needless: Callable[[StaticPod, bytes], bool] = lambda _pod, _without: False
+) -> Pins:
+    """Plan the changes of the manifests so that every pod keeps its UID.
+
+    Args:
+        is_needless: reports of a pod, and of its manifest without the UID that an earlier run wrote into it, whether
+            the new kubelet computes the same UID by itself.
+    """
     pins: list[StaticPodPin] = []
+    kept: list[str] = []
     findings: list[Finding] = []
     for pod in static.pods:
         try:
@@ -88,9 +108,51 @@ def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Findi
             findings.append(Finding(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(pod.sandbox.pod), detail=detail))
             continue
         if content != pod.data:
-            before = Digest(sha256(pod.data).hexdigest())
-            pins.append(StaticPodPin(path=pod.path, uid=pod.sandbox.pod.uid, before=before, content=content))
-    return tuple(pins), tuple(findings)
+            pins.append(_changed(pod, content))
+        elif (without := unpin(pod.data)) is None:
+            continue
+        elif is_needless(pod, without):
+            pins.append(_changed(pod, without, removes=True))
+        else:
+            kept.append(pod.path)
+    return Pins(pins=tuple(pins), kept=tuple(kept), findings=tuple(findings))
+
+
+def plan_recreation(static: StaticPods, *, moves: bool) -> Pins:
+    """Plan that no manifest keeps a UID which an earlier run wrote.
+
+    Args:
+        moves: whether the new kubelet gives other UIDs to pods whose manifests name none.
+    """
+    taken_out = {pod.path: without for pod in static.pods if (without := unpin(pod.data)) is not None}
+    return Pins(
+        pins=tuple(_changed(pod, taken_out[pod.path], removes=True) for pod in static.pods if pod.path in taken_out),
+        recreated=tuple(
+            pod.sandbox.pod
+            for pod in static.pods
+            if pod.path in taken_out or (moves and not pod.manifest["metadata"].get("uid"))
+        ),
+    )
+
+
+def _changed(pod: StaticPod, content: bytes, *, removes: bool = False) -> StaticPodPin:
+    before = Digest(sha256(pod.data).hexdigest())
+    return StaticPodPin(path=pod.path, uid=pod.sandbox.pod.uid, before=before, content=content, removes=removes)
+
+
+def edited_since(static: StaticPods, known: Callable[[StaticPod], OwnUid | None]) -> tuple[StaticPod, ...]:
+    """Return the pods whose manifest was changed after a run had written the UID into it, and still names it.
+
+    Args:
+        known: returns what the manifest was like when that run found it; ``None`` if that is not known.
+    """
+    return tuple(
+        pod
+        for pod in static.pods
+        if (own := known(pod)) is not None
+        and pod.manifest["metadata"].get("uid") == own.uid
+        and sha256(pod.data if (without := unpin(pod.data)) is None else without).hexdigest() != own.manifest
+    )
 
 
 def manifest_views(static: StaticPods, *, in_place_resize: bool = False) -> tuple[tuple[Pod, ...], tuple[Finding, ...]]:
@@ -142,58 +204,9 @@ def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> Pod:
     )
 
 
-def pin(data: bytes, uid: str) -> bytes:
-    """Add ``metadata.uid`` to a manifest, YAML or JSON, without changing any other byte.
-
-    Raises:
-        NotEditableError: the UID cannot be added, or the result would not read as the same pod plus the UID.
-    """
-    before = _load(data)
-    metadata = before.get("metadata")
-    if not isinstance(metadata, dict):
-        raise NotEditableError("metadata is not a map")
-    if "uid" in metadata:
-        if str(metadata["uid"]) != uid:
-            raise NotEditableError(f"it names the UID {metadata['uid']}, but its pod runs as {uid}")
-        return data
-    pinned = _insert(data.decode("utf-8"), uid).encode("utf-8")
-    if _load(pinned) != {**before, "metadata": {**metadata, "uid": uid}}:
-        raise NotEditableError("with the UID added it would not read as the same pod")
-    return pinned
-
-
-def _insert(text: str, uid: str) -> str:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode):
-        raise NotEditableError("it is not a map")
-    node = next((value for key, value in root.value if key.value == "metadata"), None)
-    if not isinstance(node, yaml.MappingNode) or not node.value:
-        raise NotEditableError("metadata is empty, or comes from elsewhere by a merge key")
-    if node.flow_style:
-        at = node.start_mark.index + 1
-        return f'{text[:at]}"uid": "{uid}", {text[at:]}'
-    first = node.value[0][0].start_mark
-    at = first.index - first.column
-    if text[at : first.index].strip():
-        raise NotEditableError("metadata does not start on a line of its own")
-    return f'{text[:at]}{" " * first.column}uid: "{uid}"\n{text[at:]}'
-
-
-def _load(data: bytes) -> dict[str, Any]:
-    try:
-        document = read_one(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise NotEditableError("it is not UTF-8 text") from error
-    except yaml.YAMLError as error:
-        raise NotEditableError(f"it is not a single YAML document: {error}") from error
-    if not isinstance(document, dict):
-        raise NotEditableError("it is not a map")
-    return document
-
-
 def _parse(data: bytes) -> dict[str, Any] | None:
     try:
-        document = _load(data)
+        document = load(data)
     except NotEditableError:
         return None
     return document if _is_pod(document) else None

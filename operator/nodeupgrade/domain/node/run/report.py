@@ -24,6 +24,7 @@ class RunReport:
         listed: the first of them, as ``namespace/pod/container``, and sandboxes that changed.
         ended: those that ended by themselves, or with their pod, during the settle period.
         with_runtime: those of them that ended because the runtime was restarted, while no kubelet ran.
+        recreated: containers of static pods that were replaced on request.
         looked: whether the runtime answered for this report; if not, it is unknown what restarted.
     """
 
@@ -38,6 +39,7 @@ class RunReport:
     rebooted: bool
     ended: tuple[str, ...] = ()
     with_runtime: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
     looked: bool = True
 
 

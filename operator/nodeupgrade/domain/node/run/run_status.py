@@ -32,6 +32,7 @@ from nodeupgrade.api.task.status import (
 )
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.hashes import told
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
@@ -77,6 +78,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=kubelet_status(plan, summary),
         runtime=runtime_status(plan),
         containers=_containers(plan, summary),
+        manifests=() if summary is None else told.left(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
@@ -151,6 +153,8 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
                 f"kubelet {plan.from_version} became {plan.to_version}; "
                 f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
             )
+            if manifests := told.sentence(told.left(plan, upgraded=True)):
+                message = f"{message}; {manifests}"
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
         case Outcome.UPGRADED if summary.rebooted:
             message = f"kubelet {plan.to_version} runs, but the node was rebooted before the run was over: {restarts}"
@@ -160,6 +164,8 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
+            if summary.recreated:
+                restarted = f"{restarted}, replaced on request: {some(summary.recreated)}"
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
@@ -168,15 +174,17 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
 
 
 def _unchanged(summary: RunReport) -> str:
-    if not summary.ended:
-        return f"all {summary.baseline} containers are the same instances"
-    with_runtime = ""
-    if summary.with_runtime:
-        with_runtime = f" (when their connection to the restarted runtime broke: {some(summary.with_runtime)})"
-    return (
-        f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
-        f"ended by themselves or with their pod: {some(summary.ended)}{with_runtime}"
+    others = (
+        ("replaced on request", summary.recreated),
+        ("ended by themselves or with their pod", summary.ended),
     )
+    told = [f"{how}: {some(names)}" for how, names in others if names]
+    if not told:
+        return f"all {summary.baseline} containers are the same instances"
+    same = summary.baseline - len(summary.ended) - len(summary.recreated)
+    if summary.with_runtime:
+        told.append(f"of these, when their connection to the restarted runtime broke: {some(summary.with_runtime)}")
+    return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(told)}"
 
 
 def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
@@ -280,8 +288,10 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
     return ContainerCounts(
         baseline=summary.baseline,
         rewritten=summary.rewritten,
-        unchanged=summary.baseline - summary.restarted - len(summary.ended),
+        unchanged=summary.baseline - summary.restarted - len(summary.ended) - len(summary.recreated),
         restarted=summary.restarted,
         restarted_list=summary.listed,
+        recreated=len(summary.recreated),
+        recreated_list=summary.recreated[:CONTAINERS_LISTED],
         ended_list=summary.ended[:CONTAINERS_LISTED],
     )

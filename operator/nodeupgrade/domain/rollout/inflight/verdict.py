@@ -5,6 +5,7 @@ from datetime import datetime
 from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.shared.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
@@ -77,6 +78,8 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
         return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
     same = counted(status.containers.unchanged, "container")
     done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
+    if recreated := status.containers.recreated:
+        done = f"{done}; besides, {counted(recreated, 'container')} of static pods replaced on request"
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 
@@ -140,6 +143,8 @@ def _restarted_later(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
 
 def _seen_restarted(task: Task, pods: tuple[Pod, ...], until: datetime | None) -> tuple[str, ...]:
     before = baseline.parse(task.baseline)
+    if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
+        pods = tuple(pod for pod in pods if not pod.mirror)
     return () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported), until)
 
 

@@ -157,6 +157,12 @@ def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> Undated:
         message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
         return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
     if totals.baseline and rollout.spec.action is not RolloutAction.PLAN:
+        if totals.recreated:
+            message = (
+                f"{counted(totals.recreated, 'container')} of static pods replaced, as kubelet.staticPods: Recreate "
+                "asks; no other container was restarted"
+            )
+            return _false(ConditionType.ZERO_RESTART, Reason.STATIC_PODS_RECREATED, message)
         return _true(ConditionType.ZERO_RESTART, Reason.VERIFIED, "no container was restarted")
     return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, "no node has been verified yet")
 

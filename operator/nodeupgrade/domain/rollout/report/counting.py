@@ -66,6 +66,7 @@ def containers(rollout: RolloutView) -> ContainerTotals:
         baseline=sum(each.baseline for each in reported),
         rewritten=sum(each.rewritten for each in reported),
         unchanged=sum(each.unchanged for each in reported),
+        recreated=sum(each.recreated for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None),
     )
 

@@ -48,6 +48,10 @@ class FilesAfter:
         new = {path for path in map(PurePosixPath, self.changed_files) if directory in path.parents}
         return tuple(sorted({*self.now.walk(directory), *new}))
 
+    def real(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path without symbolic links; a file that will be there is no link."""
+        return path if str(path) in self.changed_files else self.now.real(path)
+
     def stamp(self, path: PurePosixPath) -> str | None:
         """Return the stamp of the file as it is."""
         return self.now.stamp(path)

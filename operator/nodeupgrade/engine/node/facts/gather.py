@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.domain.node.host import own_uids
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
@@ -102,17 +103,6 @@ def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath
     return paths
 
 
-def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Return the static pod manifests by path, without files that a kubelet ignores."""
-    if layout.manifests is None:
-        return {}
-    found: dict[str, bytes] = {}
-    for path in files.list(PurePosixPath(layout.manifests)):
-        if not path.name.startswith(".") and (data := files.read(path)) is not None:
-            found[str(path)] = data
-    return found
-
-
 def gather(
     node: ReadOnlyNode,
     running: RunningKubelet,
@@ -182,6 +172,7 @@ def gather(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
+        own_uids=own_uids.parse(node.files.read(own_uids.RECORD)),
     )
 
 

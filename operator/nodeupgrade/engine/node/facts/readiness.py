@@ -8,6 +8,7 @@ from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespa
 from nodeupgrade.domain.node.host.mounts import has_option, is_read_only
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.engine.node.facts import manifests
 from nodeupgrade.kubelet.layout import DEVICE_STATE, READ_AT_START, KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
 
@@ -28,8 +29,7 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
     """Return the immutable paths among those a run changes: the program, its directory, and static pod manifests."""
     paths = [] if program is None else [program, program.parent]
     if layout.manifests is not None:
-        directory = PurePosixPath(layout.manifests)
-        paths += [directory, *files.list(directory)]
+        paths += [PurePosixPath(layout.manifests), *manifests.paths(files, layout)]
     return tuple(str(path) for path in paths if files.immutable(path))
 
 

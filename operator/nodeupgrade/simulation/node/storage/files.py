@@ -92,6 +92,11 @@ class SimulatedFiles:
         self._calls.read(f"files.walk {directory}")
         return tuple(sorted(path for name in self._disk if directory in (path := PurePosixPath(name)).parents))
 
+    def real(self, path: PurePosixPath) -> PurePosixPath | None:
+        """The path itself, if it is a file; there are no symbolic links here."""
+        self._calls.read(f"files.real {path}")
+        return path if str(path) in self._disk else None
+
     def changed(self, path: PurePosixPath) -> float | None:
         """Long ago, unless it was touched."""
         self._calls.read(f"files.changed {path}")

@@ -8,9 +8,15 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.task.spec import GuardGrant
-from nodeupgrade.api.values import Digest, SandboxId
+from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.pods import pods_outlast_a_node_that_is_not_ready, taints_are_tolerated
+from nodeupgrade.domain.node.checks.facts import EditedManifest
+from nodeupgrade.domain.node.checks.pods import (
+    edits_of_manifests_count,
+    pods_outlast_a_node_that_is_not_ready,
+    static_pods_run_on,
+    taints_are_tolerated,
+)
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart
@@ -39,6 +45,7 @@ from tests.unit.domain.node.checks.sound import (
 
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
+ETCD = PodRef(namespace="kube-system", name="etcd-node-a", uid=PodUid("0123"))
 CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
 RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
@@ -342,3 +349,20 @@ def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
 
     assert "unknown flag: --foo" in finding.detail
     assert "spec.kubelet.removeFlags" in finding.detail
+
+
+@pytest.mark.parametrize(("current", "told"), [("v1.30.14", 0), ("v1.31.0", 1), ("v1.33.13", 1)])
+def test_an_edit_that_has_no_effect_yet_is_a_warning(current: str, told: int) -> None:
+    """Kubelets up to 1.30 hash the whole container, so there it has one."""
+    edited = (EditedManifest(path="/m/etcd.yaml", pod=ETCD),)
+
+    found = tuple(edits_of_manifests_count(facts(edited=edited, kubelet=kubelet(current=V(current)))))
+
+    assert [(each.subject, each.forbids) for each in found] == [(str(ETCD), False)] * told
+    assert all("/m/etcd.yaml was edited" in each.detail for each in found)
+
+
+def test_every_static_pod_that_is_replaced_is_a_warning() -> None:
+    (found,) = static_pods_run_on(facts(recreated=(ETCD,)))
+
+    assert (found.reason, found.subject, found.forbids) == (Reason.STATIC_PODS_RECREATED, str(ETCD), False)

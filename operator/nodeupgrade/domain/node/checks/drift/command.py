@@ -101,7 +101,8 @@ def _assignments(text: str) -> dict[str, str] | None:
             if value[0] not in "\"'" or len(words) != 1:
                 return None
             value = words[0]
-        found[name.strip()] = value
+        if _NAME.fullmatch(name.strip()):  # systemd ignores others, such as those of "export NAME=value"
+            found[name.strip()] = value
     return found
 
 

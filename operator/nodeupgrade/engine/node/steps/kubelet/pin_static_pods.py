@@ -1,4 +1,4 @@
-"""Pin static pods: write their present UID into their manifests.
+"""Pin static pods: write their present UID into their manifests, or take it out where it is not needed any more.
 
 A kubelet derives the UID of a static pod from its decoded manifest, and almost every minor decodes it differently; a
 new UID means a new pod. With ``metadata.uid`` in the manifest nothing is derived.
@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.host.own_uids import RECORD, render
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.contents import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
@@ -22,7 +23,12 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Write each manifest with its UID; fail if it was changed since planning."""
+    """Write each manifest with or without its UID; fail if it was changed since planning.
+
+    What the old kubelet computes by itself is recorded before that. It remains true if the run turns back.
+    """
+    if any(not pin.removes for pin in plan.pins):
+        node.files.write(RECORD, render(plan.own_uids))
     for pin in plan.pins:
         path = PurePosixPath(pin.path)
         now = node.files.read(path)

@@ -11,6 +11,7 @@ from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.evidence.recreated import are_back
 from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, Watch
 from nodeupgrade.engine.node.node import Node
 
@@ -27,7 +28,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
     watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
-    next_look = node.clock.awake()
+    began, next_look = float(node.clock.monotonic()), node.clock.awake()
     end = next_look + plan.limits.settle
     unwell = 0
     while True:
@@ -44,7 +45,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
             next_look += LOOK_AT_KUBELET_SECONDS
         if node.clock.awake() >= end and not unwell and watch.content(thorough=True) and not _waits(node, plan):
             watch()  # a call that waited may have been refused
-            return
+            if are_back(node, plan, since=began):
+                return
         node.clock.sleep(LOOK_SECONDS)
 
 

@@ -115,6 +115,10 @@ CASES: dict[str, tuple[Start, str, Start]] = {
         "the kubelet with another command line than it runs with: with --v=4, with --max-pods=3, without --v=2",
         start(changed(FILE, Was.ENVIRONMENT), environment_files={FILE: b"ARGS=--v=2"}),
     ),
+    "an assignment that systemd ignores": (
+        start(environment_files={FILE: b"export ARGS=--v=2"}), "without --v=2",
+        start(environment_files={FILE: b"export HTTP_PROXY=http://proxy:3128\nARGS=--v=2\nexport ARGS=--v=9\n"}),
+    ),
     "an environment file that was taken away": (
         start(environment_files={FILE: None}), "without --v=2", start(),
     ),

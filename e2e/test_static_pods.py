@@ -1,0 +1,228 @@
+"""When an edit of a static pod's manifest counts, on a real node: before a run, with its line, and with the remedies.
+
+The tests share one node, go through it in order, and leave it as they found it.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
+from e2e.lab.nodes import nodefiles
+from e2e.lab.oracle.snapshot import ContainerInstance
+from e2e.lab.process import PATIENCE, wait_until
+from e2e.lab.workloads.workload import NAMESPACE
+from nodeupgrade.domain.node.hashes.uid_line import COMMENT
+from nodeupgrade.domain.node.host.own_uids import RECORD
+
+OLD, NEW = "1.30.14", "1.33.13"
+PLAIN = f"{nodefiles.STATIC_PODS}/plain.yaml"
+TABS = f"{nodefiles.STATIC_PODS}/tabs.json"
+LINK = f"{nodefiles.STATIC_PODS}/linked.yaml"
+LINKED = "/srv/manifests/linked.yaml"
+WEB = f"{nodefiles.STATIC_PODS}/static-web.json"
+ALL = (LINKED, PLAIN, TABS, WEB)
+LOOKS_SECONDS = 30.0
+"""A kubelet looks at its manifests when one changes, and every 20 s anyway."""
+TAKE_OUT = (
+    "sed -i --follow-symlinks -e '/# nodeupgrade: the next line/d' "
+    f"-e '/^ *uid: \"[0-9a-f]\\{{32\\}}\"$/d' {nodefiles.STATIC_PODS}/*.yaml"
+)
+"""What docs/upgrade-and-uninstall.md says for a node whose kubelet is stopped."""
+
+
+def pod(name: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: {NAMESPACE}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: nodeupgrade.test/busybox:1
+    imagePullPolicy: Never
+    command: [sh, -c, 'trap exit TERM; while :; do sleep 1; done']
+"""
+
+
+def tabbed(name: str) -> str:
+    container = {
+        "name": "main", "image": "nodeupgrade.test/busybox:1", "imagePullPolicy": "Never",
+        "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"],
+    }  # fmt: skip
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+    return f"{json.dumps(body, indent=chr(9))}\n---\n"
+
+
+@dataclass
+class Node:
+    """The node, and what stands in its manifests."""
+
+    cluster: Cluster
+
+    def read(self, path: str) -> str:
+        return (self.cluster.node.disk / path.lstrip("/")).read_text()
+
+    def write(self, path: str, text: str) -> None:
+        """Write beside the folder and move the file there, as an editor may."""
+        aside = "/srv/fresh"
+        self.cluster.node.write(aside, text)
+        self.cluster.node.exec("mv", aside, path)
+
+    def container(self, name: str) -> ContainerInstance | None:
+        here = f"{NAMESPACE}/{name}-{self.cluster.node.name}"
+        return next((c for c in self.cluster.node.snapshot().running() if c.pod == here), None)
+
+    def environment(self, name: str) -> str:
+        found = self.container(name)
+        if found is None:
+            return ""
+        with contextlib.suppress(OSError):
+            return (self.cluster.node.root / f"proc/{found.pid}/environ").read_text()
+        return ""
+
+    def edit_counts(self, path: str, name: str, value: str) -> bool:
+        """Add a variable to the environment of a pod's container, and report whether it gets there."""
+        marks = ("    imagePullPolicy: Never\n", f"    env: [{{name: EDITED, value: {value}}}]\n")
+        text = "".join(line for line in self.read(path).splitlines(True) if "name: EDITED" not in line)
+        self.write(path, text.replace(marks[0], "".join(marks)))
+        return self.becomes(lambda: f"EDITED={value}" in self.environment(name))
+
+    def becomes(self, there: Callable[[], bool]) -> bool:
+        end = time.monotonic() + LOOKS_SECONDS * PATIENCE
+        while time.monotonic() < end:
+            if there():
+                return True
+            time.sleep(0.5)
+        return False
+
+    def upgrade(self, name: str, version: str, **spec: object) -> Object:
+        """Upgrade the node, and return what its task reports."""
+        self.cluster.apply(
+            name, version, self.cluster.pre_staged(version),
+            **{"allowDowngrade": True, "skewPolicy": "Warn", "verify": quickly(), **spec},
+        )  # fmt: skip
+        ended = self.cluster.wait_for_end(name)
+        assert conditions(ended)["Succeeded"]["status"] == "True", ended["status"]
+        status: Object = self.cluster.task()["status"]
+        self.cluster.wait_without_agent()
+        self.cluster.delete(name)
+        return status
+
+    def there(self) -> dict[str, str]:
+        return {path: self.read(path) for path in ALL}
+
+
+def uids(status: Object) -> dict[str, str]:
+    """Return what a status says about the manifests."""
+    return {each["path"]: each["uid"] for each in status.get("manifests", [])}
+
+
+@pytest.fixture(scope="module")
+def node(make_cluster: Callable[..., Cluster]) -> Node:
+    made = Node(make_cluster("static-pods", OLD, pods=2))
+    made.cluster.node.exec("mkdir", "-p", "/srv/manifests")
+    made.write(LINKED, pod("linked"))
+    made.cluster.node.exec("ln", "-s", LINKED, LINK)
+    made.write(PLAIN, pod("plain"))
+    made.write(TABS, tabbed("tabs"))
+    wait_until("all pods", lambda: all(map(made.container, ("plain", "linked", "tabs"))) or None, timeout=120)
+    made.cluster.wait_settled()
+    return made
+
+
+def test_on_1_30_an_edit_counts_before_any_run(node: Node) -> None:
+    assert node.edit_counts(PLAIN, "plain", "before")
+    node.write(PLAIN, pod("plain"))
+    assert node.becomes(lambda: node.container("plain") is not None and "EDITED" not in node.environment("plain"))
+
+
+def test_on_1_33_an_edit_does_not_count_with_the_line_and_does_without(node: Node) -> None:
+    originals, before = node.there(), node.cluster.wait_settled()
+    status = node.upgrade("there", NEW)
+    assert disturbed(before, node.cluster.node.snapshot()) == []
+    print("1.30 to 1.33:", uids(status), "|", status["message"])
+    assert uids(status) == dict.fromkeys(ALL, "Added")
+    assert f"  {COMMENT}\n" in node.read(PLAIN)
+
+    pinned = node.read(PLAIN)
+    assert not node.edit_counts(PLAIN, "plain", "with-the-line")
+    print("1.33, with the line: an added variable has no effect")
+    node.cluster.apply("told", OLD, node.cluster.pre_staged(OLD), action="Plan", allowDowngrade=True)
+    wait_until("the plan", lambda: node.cluster.task().get("status", {}).get("phase") == "Prechecked", timeout=180)
+    hazards = {hazard["reason"]: hazard for hazard in node.cluster.task()["status"]["hazards"]}
+    print("told:", hazards["StaticPodEditPending"]["detail"])
+    node.cluster.delete("told")
+
+    lines = node.read(PLAIN).splitlines(True)
+    at = lines.index(f"  {COMMENT}\n")
+    node.write(PLAIN, "".join([*lines[:at], *lines[at + 2 :]]))
+    assert node.becomes(lambda: "EDITED=with-the-line" in node.environment("plain"))
+    print("1.33, without the line: the variable is there")
+    node.write(PLAIN, pinned)
+    assert node.becomes(lambda: node.container("plain") is not None and "EDITED" not in node.environment("plain"))
+    assert originals[PLAIN] == "".join(line for line in pinned.splitlines(True) if line not in lines[at : at + 2])
+
+
+def test_on_the_way_back_every_manifest_is_as_it_was(node: Node) -> None:
+    before = node.cluster.wait_settled()
+    status = node.upgrade("back", OLD)
+
+    assert disturbed(before, node.cluster.node.snapshot()) == []
+    print("1.33 to 1.30:", uids(status), "|", status["message"])
+    assert uids(status) == dict.fromkeys(ALL, "Removed")
+    assert node.there() == {LINKED: pod("linked"), PLAIN: pod("plain"), TABS: tabbed("tabs"), WEB: node.read(WEB)}
+    assert all("uid" not in text for text in node.there().values())
+    time.sleep(LOOKS_SECONDS)
+    assert disturbed(before, node.cluster.node.snapshot()) == [], "nor does the kubelet change its mind later"
+    assert node.edit_counts(PLAIN, "plain", "after")
+    print("1.30 to 1.33 to 1.30: an added variable counts")
+    node.write(PLAIN, pod("plain"))
+    assert node.becomes(lambda: node.container("plain") is not None and "EDITED" not in node.environment("plain"))
+
+
+def test_a_person_takes_the_lines_out_on_a_kubelet_that_does_not_need_them(node: Node) -> None:
+    """As an older version left them: with nothing that shows that they are not needed."""
+    node.upgrade("there-again", NEW)
+    node.cluster.node.exec("rm", str(RECORD))
+    status = node.upgrade("back-again", OLD)
+    print("1.33 to 1.30, without the record:", uids(status), "|", status["message"])
+    assert set(uids(status).values()) == {"Kept"}
+
+    before = node.cluster.wait_settled()
+    node.cluster.node.exec("sh", "-c", f"systemctl stop kubelet && {TAKE_OUT}; systemctl start kubelet")
+    assert (node.read(PLAIN), node.read(LINKED)) == (pod("plain"), pod("linked"))
+    node.cluster.node.wait_kubelet_healthy()
+    time.sleep(LOOKS_SECONDS)
+    assert disturbed(before, node.cluster.node.snapshot()) == []
+    print("1.30: the line taken out by hand with the kubelet stopped restarts nothing")
+    assert node.edit_counts(PLAIN, "plain", "by-hand")
+
+
+def test_recreated_pods_are_replaced_at_once_and_no_manifest_is_touched(node: Node) -> None:
+    """The pods from the API run on under the shield."""
+    for path, text in ((PLAIN, pod("plain")), (LINKED, pod("linked")), (TABS, tabbed("tabs"))):
+        node.write(path, text)
+    before, manifests = node.cluster.wait_settled(), node.there()
+    status = node.upgrade("recreate", NEW, kubelet={"staticPods": "Recreate"})
+
+    lost = disturbed(before, node.cluster.node.snapshot())
+    static = {f"{NAMESPACE}/{name}-{node.cluster.node.name}" for name in ("plain", "linked", "tabs", "static-web")}
+    counts = status["containers"]
+    print(
+        "1.30 to 1.33, Recreate:", {name: counts[name] for name in ("baseline", "unchanged", "restarted", "recreated")}
+    )
+    print(status["message"])
+    assert {each.pod for each in lost} == static
+    assert node.there() == manifests
+    assert (counts["restarted"], counts["recreated"]) == (0, 4)
+    assert node.edit_counts(PLAIN, "plain", "recreated")
+    print("1.33, after Recreate: an added variable counts")

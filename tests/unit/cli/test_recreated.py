@@ -1,0 +1,60 @@
+"""What evidence and node say of static pods that were replaced on request."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.task.status import ContainerCounts, TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionStatus
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.cli.screens import evidence, node
+from nodeupgrade.cli.screens.condition_words import is_bad, meaning
+
+COUNTS = ContainerCounts(baseline=3, unchanged=2, recreated=1, recreated_list=("kube-system/etcd-a/etcd",))
+TASK = Task(
+    name=NodeName("a"),
+    uid="t",
+    resource_version="1",
+    generation=1,
+    spec=TaskSpec(
+        node_name=NodeName("a"),
+        node_uid="n",
+        upgrade_ref=UpgradeRef(name="up", uid="u"),
+        run_id=RunId("run"),
+        from_version="v1.30.14",
+        to_version="v1.33.13",
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED),
+    ),
+    status=TaskStatus(run_id="run", phase=TaskPhase.SUCCEEDED, containers=COUNTS),
+)
+
+
+def test_they_are_named_beside_what_was_restarted() -> None:
+    said = dict(evidence._containers(TASK))
+
+    assert str(said["Restarted"]) == "none"
+    assert said["Replaced"] == "1 container of static pods, on request: kube-system/etcd-a/etcd"
+    assert node._restarted(COUNTS).plain == "0 restarted, 1 of static pods replaced on request"
+
+
+def test_without_any_nothing_is_said() -> None:
+    none = ContainerCounts(baseline=3, unchanged=3)
+    task = replace(TASK, status=replace(TASK.reported, containers=none))
+
+    assert "Replaced" not in dict(evidence._containers(task))
+    assert node._restarted(none).plain == "0 restarted"
+
+
+def test_the_condition_is_no_alarm() -> None:
+    told = Condition(
+        type="ZeroRestart",
+        status=ConditionStatus.FALSE,
+        reason="StaticPodsRecreated",
+        message="1 container of static pods replaced",
+        last_transition_time=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+    assert meaning(told)[0] == told.message
+    assert not is_bad(told)
+    assert is_bad(replace(told, reason="RestartsDetected"))
