@@ -21,7 +21,6 @@ LEFT_OVER = (
     "etc/kubernetes/manifests/.*", "var/lib/kubelet/.*nodeupgrade*", "run/nodeupgrade-rescue*",
     "run/nodeupgrade-shield*", "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
     "run/systemd/system/containerd.service.d/*nodeupgrade*", "var/lib/docker/containers/*/.*nodeupgrade*",
-    "run/systemd/system/docker.service.d/*nodeupgrade*", "run/nodeupgrade-docker*",
 )  # fmt: skip
 
 

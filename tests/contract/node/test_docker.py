@@ -1,16 +1,10 @@
 """What only a real Docker can show: its restart, its notes in its files, its settings in effect, its start limit."""
 
 import json
-import socket
-import threading
-import time
 from collections.abc import Callable
-from pathlib import PurePosixPath
-from typing import Self
 
 import pytest
 
-from e2e.lab.nodes import nodeimages
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.docker import labels
 from nodeupgrade.adapters.docker.labels import OddConfiguration
@@ -19,7 +13,6 @@ from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.node.runtime_info import RuntimePlaces
-from nodeupgrade.engine.node import restart_tuning
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.real_docker import DAEMON_JSON, DOCKER, LIMIT, DockerWorld
 
@@ -202,96 +195,3 @@ def test_the_loss_of_a_shim_is_seen(docker: DockerWorld) -> None:
         return after is None or after.monitor is None
 
     wait_until("the loss of the shim to be seen", seen, timeout=LIMIT)
-
-
-class Mount:
-    """A container that has mounted dockerd's socket as a file, and asks it again and again."""
-
-    def __init__(self, world: DockerWorld) -> None:
-        self._world = world
-        run = ("run", "--detach", "--network=none", "--volume=/var/run/docker.sock:/s.sock", nodeimages.BUSYBOX)
-        self._id = world.docker(*run, "sleep", "100000")
-        pid = world.docker("inspect", "--format={{.State.Pid}}", self._id)
-        self._path = f"{world.node.root}/proc/{pid}/root/s.sock"
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._repeat, daemon=True)
-        self.asked = 0
-
-    def answers(self, seconds: float = LIMIT) -> bool:
-        """Report whether dockerd answers through the mount; a refused connection is no answer."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(seconds)
-            try:
-                connection.connect(self._path)
-                connection.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
-                return b"200 OK" in connection.recv(1024)
-            except (ConnectionError, TimeoutError):
-                return False
-
-    def _repeat(self) -> None:
-        while not self._over.is_set():
-            self.answers(0.2)
-            self.asked += 1
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join(timeout=LIMIT)
-        self._world.docker("rm", "--force", self._id)
-
-
-def slowed(world: DockerWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let every write take a second; return dockerd's PIDs at the end of each."""
-    write, pids = world.files.write, list[int]()
-
-    def slow(path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        time.sleep(1)
-        pids.append(world.unit.main_pid)
-        write(path, data, mode=mode)
-
-    monkeypatch.setattr(world.files, "write", slow)
-    return pids
-
-
-@pytest.mark.parametrize("held", [True, False], ids=["held back", "the control"])
-def test_a_mounted_socket_outlives_a_rewriting_where_starts_are_held_back(
-    docker: DockerWorld, monkeypatch: pytest.MonkeyPatch, *, held: bool
-) -> None:
-    """In the control, the socket is stopped together with dockerd."""
-    container_id = docker.start_container(OLD)
-    image, before = docker.runtime.before_images([container_id])[container_id], docker.runtime.inventory(full=True)
-    tuning = docker.runtime.restart_tuning(docker.unit)
-    assert tuning.files
-    for file in tuning.files if held else ():
-        docker.files.write(PurePosixPath(file.path), file.content, mode=0o644)
-    docker.services.reload()
-    try:
-        with Mount(docker) as mount:
-            assert mount.answers()
-            with monkeypatch.context() as patched:
-                pids = slowed(docker, patched)
-                docker.runtime.rewrite([(image, NEW)])
-            docker.restart()
-
-            assert served(docker, [container_id]) == {"b1"}
-            assert mount.answers() is held
-            assert (set(pids), mount.asked > 1) == ({0}, True)
-            after = docker.runtime.inventory(full=True)
-            assert [(c.id, c.process, c.monitor) for c in after.containers] == [
-                (c.id, c.process, c.monitor) for c in before.containers
-            ]
-    finally:
-        restart_tuning.take_back(docker.files, docker.services, docker.runtime.kind)
-    assert "nodeupgrade" not in docker.node.exec("ls", "-R", "/run/systemd/system").stdout
-
-
-def test_who_has_mounted_the_socket_is_known(docker: DockerWorld) -> None:
-    container_id = docker.start_container(OLD)
-    inventory, running = docker.runtime.inventory(full=True), docker.runtime.info().process
-
-    assert docker.runtime.clients(inventory, running).mounted == {}, "systemd keeps its socket open"
-    assert docker.runtime.clients(inventory, running).unknown == ""
-    assert container_id in {c.id for c in inventory.running()}

@@ -5,9 +5,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.docker import daemon, gate
+from nodeupgrade.adapters.docker import daemon
 from nodeupgrade.adapters.docker.client import Document, EngineClient
-from nodeupgrade.adapters.docker.gate import Gate
 from nodeupgrade.adapters.docker.kind import DOCKER, SOCKET_UNIT, UNIT
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
 from nodeupgrade.adapters.docker.program import DockerdProgram
@@ -68,10 +67,7 @@ class DockerRuntime:
         self._processes = processes
         self._services = services
         self._program = DockerdProgram(prefix)
-        self._gate = Gate(self._files, services)
-        self._store = LabelStore(
-            self._files, root=self._root, stop=self._stop, release=self._gate.open, stopped=self._is_down
-        )
+        self._store = LabelStore(self._files, root=self._root, stop=self._stop, stopped=self._is_down)
         self._known: dict[str, Details] = {}
         self._last_root: PurePosixPath | None = None
 
@@ -114,10 +110,7 @@ class DockerRuntime:
         return self._store.before_images(ids)
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the stored hashes; if there is anything to replace, dockerd is stopped first.
-
-        It stays so unless somebody connects to its socket.
-        """
+        """Replace the stored hashes; if there is anything to replace, dockerd is stopped, and stays so."""
         self._store.rewrite(changes)
 
     def restore(self, image: BeforeImage) -> None:
@@ -129,9 +122,8 @@ class DockerRuntime:
         return frozenset()
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return who uses dockerd's socket; the one that systemd opens is stopped with it unless there is a gate."""
-        kept = gate.find(self._files, self._services).files
-        return clients(running, inventory, self._processes, self._files, with_systemds=not kept)
+        """Return who uses dockerd's socket; the one that systemd opens is stopped with it."""
+        return clients(running, inventory, self._processes, self._files, with_systemds=True)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""
@@ -146,11 +138,8 @@ class DockerRuntime:
         return hazards.find(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
-        """Find out whether dockerd can be kept from starting with its socket open.
-
-        There is no limit of time within which shims have to answer a starting dockerd.
-        """
-        return gate.find(self._files, self._services)
+        """Return nothing: there is no limit of time within which shims have to answer a starting dockerd."""
+        return RestartTuning()
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:  # noqa: ARG002 - see below
         """Return ``None``: dockerd logs requests at level debug only."""
@@ -192,9 +181,7 @@ class DockerRuntime:
         return self._services.status(UNIT).active_state in DOWN
 
     def _stop(self) -> None:
-        """Stop dockerd, once it says that this costs no container, and see to it that nobody starts it.
-
-        Where starts cannot be held back, the socket that would start it again is stopped, too.
+        """Stop dockerd and the socket that would start it again, once it says that this costs no container.
 
         Raises:
             StepFailed: it would end containers, or does not stop.
@@ -203,7 +190,7 @@ class DockerRuntime:
         if not self._is_down():
             daemon.require_live_restore(self._engine.info())
         # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
-        for unit in (UNIT,) if self._gate.close() else self._units():
+        for unit in self._units():
             self._services.stop(unit)
 
     def _units(self) -> tuple[str, ...]:

@@ -21,9 +21,7 @@ class LabelStore:
     Args:
         files: the node's files.
         root: returns dockerd's directory.
-        stop: stops dockerd, unless it is stopped, and holds back its start where it can; dockerd writes its files while
-            it runs, and overwrites ours.
-        release: lets it be started.
+        stop: stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours.
         stopped: reports whether it is stopped.
     """
 
@@ -33,13 +31,11 @@ class LabelStore:
         *,
         root: Callable[[], PurePosixPath],
         stop: Callable[[], None],
-        release: Callable[[], None],
         stopped: Callable[[], bool],
     ) -> None:
         self._files = files
         self._root = root
         self._stop = stop
-        self._release = release
         self._stopped = stopped
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
@@ -106,18 +102,14 @@ class LabelStore:
         root = self._root()
         if not pending(root):
             return
-        try:
-            self._stop()
-            writes = pending(root)
-            for path, data in writes.items():
-                self._files.write(path, data)
-            if not self._stopped():
-                raise StepFailed(
-                    "somebody started dockerd while its files were written, so that it may serve and write back old "
-                    "hashes"
-                )
-        finally:
-            self._release()
+        self._stop()
+        writes = pending(root)
+        for path, data in writes.items():
+            self._files.write(path, data)
+        if not self._stopped():
+            raise StepFailed(
+                "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
+            )
 
     def _held(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile:
         if (stored := self._read(root, container_id)) is None:

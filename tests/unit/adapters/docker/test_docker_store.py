@@ -1,7 +1,6 @@
 """What dockerd finds after its files were written, wherever that was interrupted."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -33,7 +32,6 @@ class Dockerd:
     disk: ModelDisk = field(default_factory=ModelDisk)
     runs: bool = True
     restless: bool = False
-    held: bool = True
 
     def __post_init__(self) -> None:
         for container_id in BOTH:
@@ -42,11 +40,7 @@ class Dockerd:
     @property
     def store(self) -> LabelStore:
         files = HostFiles(disk=self.disk)
-        return LabelStore(files, root=lambda: ROOT, stop=self.stop, release=self.release, stopped=lambda: not self.runs)
-
-    def release(self) -> None:
-        """From now on anybody may start it."""
-        self.held = False
+        return LabelStore(files, root=lambda: ROOT, stop=self.stop, stopped=lambda: not self.runs)
 
     def stop(self) -> None:
         """The last thing that dockerd does is to note something about every container."""
@@ -167,16 +161,6 @@ def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
             return False
 
     assert not all(map(loads, states))
-
-
-@pytest.mark.parametrize("restless", [False, True], ids=["written", "started meanwhile"])
-def test_dockerd_may_be_started_as_soon_as_its_files_are_written_or_cannot_be(*, restless: bool) -> None:
-    dockerd = Dockerd(restless=restless)
-
-    with pytest.raises(StepFailed) if restless else nullcontext():
-        rewritten(dockerd)
-
-    assert not dockerd.held
 
 
 def test_what_somebody_else_wrote_is_left_alone() -> None:
