@@ -1,0 +1,76 @@
+"""What a daemon-reload, ours or somebody else's, may take away in mid-run: unit files, and cgroups of pods."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.node.host.pod_cgroups import ExpectedCgroups
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
+from tests.scenario.node_run.test_node_run import Story, story
+
+UNITS = (EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER, LEASE_KEEPER, SHIELD)
+
+
+@pytest.mark.parametrize("unit", [EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER])
+def test_without_what_brings_a_lost_executor_back_the_kubelet_is_not_stopped(unit: str) -> None:
+    """A tool that removes unit files takes effect at the next daemon-reload, which may be ours."""
+    it = story()
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.lose(unit))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert f"systemd has lost {unit}" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+    assert it.node.services.active == set()
+
+
+@pytest.mark.parametrize("step", [Step.STOP_KUBELET, Step.VERIFY])
+def test_what_runs_is_stopped_at_the_end_although_its_file_is_gone(step: Step) -> None:
+    it = story()
+    it.node.calls.failpoints[at(step, When.ANNOUNCED)] = lambda: it.node.services.lose(*UNITS)
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+    assert it.node.services.active == set()
+    assert not it.node.shield.running
+
+
+CPUSET = "/sys/fs/cgroup/cpuset/kubepods"
+
+
+def with_cgroups(it: Story) -> Story:
+    """The pods have cgroups in one hierarchy."""
+    pods = {sandbox.pod.uid: f"pod{sandbox.pod.uid}" for sandbox in it.plan.baseline.sandboxes}
+    it.node.disk.update({f"{CPUSET}/{place}/cgroup.procs": b"" for place in pods.values()})
+    it.plan = replace(it.plan, cgroups=ExpectedCgroups(hierarchies={"cpuset": CPUSET}, places=pods))
+    return it
+
+
+def test_what_our_own_reload_takes_from_the_pods_is_seen_before_the_kubelet_stops() -> None:
+    it = with_cgroups(story())
+    gone = next(path for path in it.node.disk if path.startswith(f"{CPUSET}/pod"))
+    it.node.calls.before("services.prepare_mask kubelet.service", partial(it.node.disk.__delitem__, gone))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.POD_CGROUP_MOVES)
+    assert "the cgroups of 1 pods have lost controllers" in report.message
+    assert "(cpuset)" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> None:
+    it = with_cgroups(story())
+    it.plan = replace(
+        it.plan, cgroups=replace(it.plan.cgroups, places={**it.plan.cgroups.places, PodUid("gone"): "podgone"})
+    )
+
+    assert it.tell().outcome is Outcome.UPGRADED
