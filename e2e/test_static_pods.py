@@ -49,6 +49,7 @@ spec:
     image: nodeupgrade.test/busybox:1
     imagePullPolicy: Never
     command: [sh, -c, 'trap exit TERM; while :; do sleep 1; done']
+---
 """
 
 
@@ -59,7 +60,7 @@ def tabbed(name: str) -> str:
     }  # fmt: skip
     spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
-    return f"{json.dumps(body, indent=chr(9))}\n---\n"
+    return f"{json.dumps(body, indent=chr(9))}\n"
 
 
 @dataclass

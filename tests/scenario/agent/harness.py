@@ -22,6 +22,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node.host.own_uids import RECORD
 from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
@@ -352,7 +353,7 @@ def untouched(world: World) -> bool:
 def upgraded(world: World) -> bool:
     """Whether the node runs the new kubelet, with every instance what it was and nothing left but what stays."""
     return (
-        sorted(world.left_behind()) == sorted([MANIFEST, BACKUP, PROGRAM])
+        sorted(world.left_behind()) == sorted([MANIFEST, BACKUP, PROGRAM, str(RECORD)])
         and world.node.disk[PROGRAM] == program(NEW)
         and world.restarted == []
         and world.node.kubelet.violations == []

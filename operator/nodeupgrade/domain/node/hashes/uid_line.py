@@ -1,12 +1,11 @@
 """Write ``metadata.uid`` into a static pod's manifest, and take it out again, without changing any other byte.
 
 YAML in block style gets a line, with a comment above it that says what to do with both. Flow style and JSON, which has
-no comments, get a member. Manifests are read as kubelets read them: only the first document counts.
+no comments, get a member. Manifests are read as kubelets read them: of several YAML documents, only the first counts.
 """
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -58,7 +57,7 @@ def load(data: bytes) -> dict[str, Any]:
     """Read a manifest.
 
     Raises:
-        NotEditableError: it is no map in YAML or JSON.
+        NotEditableError: it is no map in YAML or JSON, or a kubelet would not read it.
     """
     try:
         document = _first_document(data.decode("utf-8"))
@@ -72,15 +71,17 @@ def load(data: bytes) -> dict[str, Any]:
 
 
 def _first_document(text: str) -> Any:
-    """Read what may be JSON as JSON, and only otherwise as YAML, which knows no surrogate pairs."""
-    if _may_be_json(text):
-        with suppress(ValueError, RecursionError):
+    """Read as kubelets do: what begins with a brace is JSON, and nothing may follow it (seen with 1.30)."""
+    if _is_json(text):
+        try:
             return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise NotEditableError(f"it begins like JSON, but is none: {error}") from error
     return next((parsed.value for parsed in read_all(text)), None)
 
 
-def _may_be_json(text: str) -> bool:
-    return text.lstrip("\ufeff \t\r\n").startswith("{")
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{")
 
 
 def _insert(text: str, uid: object, comment: str) -> str:
@@ -113,7 +114,7 @@ def _without(text: str, node: yaml.MappingNode, uid: object) -> Iterator[tuple[s
 def _metadata(text: str) -> yaml.MappingNode:
     """Return the node of the metadata, with its position in the text."""
     # JSON may be indented with tabs, which PyYAML's pure parser rejects; positions are the same with blanks.
-    spaced = text.replace("\t", " ") if _may_be_json(text) else text
+    spaced = text.replace("\t", " ") if _is_json(text) else text
     try:
         root = next(yaml.compose_all(spaced, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError) as error:

@@ -18,16 +18,17 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Return the manifests as they are."""
-    return read_contents(node, (PurePosixPath(pin.path) for pin in plan.pins))
+    """Return the manifests as they are, and what was known of their UIDs."""
+    recorded = (RECORD,) if _adds(plan) else ()
+    return read_contents(node, (*(PurePosixPath(pin.path) for pin in plan.pins), *recorded))
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Write each manifest with or without its UID; fail if it was changed since planning.
 
-    What the old kubelet computes by itself is recorded before that. It remains true if the run turns back.
+    What the old kubelet computes by itself is recorded before that.
     """
-    if any(not pin.removes for pin in plan.pins):
+    if _adds(plan):
         node.files.write(RECORD, render(plan.own_uids))
     for pin in plan.pins:
         path = PurePosixPath(pin.path)
@@ -42,12 +43,17 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Restore the manifests that we wrote; leave those that somebody else changed meanwhile."""
     ours = {pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content}
-    restore_contents(node, ours)
+    recorded = {path: payload[path] for path in (str(RECORD),) if path in payload}
+    restore_contents(node, {**ours, **recorded})
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Report whether every manifest is as planned."""
     return all(node.files.read(PurePosixPath(pin.path)) == pin.content for pin in plan.pins)
+
+
+def _adds(plan: RunPlan) -> bool:
+    return any(not pin.removes for pin in plan.pins)
 
 
 def _kept(payload: Mapping[str, JsonValue], path: str) -> bytes | None:
