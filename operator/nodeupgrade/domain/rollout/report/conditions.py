@@ -154,6 +154,9 @@ def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> Undated:
     if unknown := counting.unknown_containers(rollout):
         message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
         return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
+    if unknown := counting.unknown_nodes(rollout):
+        message = f"of {counted(unknown, 'node')} it is not known whether containers restarted"
+        return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
     if totals.baseline and rollout.spec.action is not RolloutAction.PLAN:
         return _true(ConditionType.ZERO_RESTART, Reason.VERIFIED, "no container was restarted")
     return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, "no node has been verified yet")

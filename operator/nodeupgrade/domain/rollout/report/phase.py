@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.inflight.claims import may_claim
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.report import counting
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, known_reason
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 
@@ -46,7 +46,7 @@ _PHASES = {
 
 def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
     """Return the state of the rollout, given which nodes may start or why none may."""
-    counts = counting.count(rollout.members.values())
+    counts = counting.count(rollout.members.values(), rollout.departed)
     done = _done(rollout, counts)
     if rollout.upgrade.deleting:
         return RolloutState(
@@ -148,11 +148,16 @@ def _blocked(blocking: list[NodeState]) -> RolloutState:
 def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     """Return the final state, once no node is left to upgrade."""
     members = tuple(rollout.members.values())
-    if unsuccessful := [s for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]:
+    unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
+    unsuccessful += [(known_reason(each.reason), each.message) for each in rollout.departed.listed]
+    if number := len(unsuccessful) + rollout.departed.more.failed + rollout.departed.more.refused:
         others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
-        more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
-        return ended(RolloutPhase.FAILED, _only(unsuccessful) or others, unsuccessful[0].message + more)
+        more = f" ({counted(number - 1, 'more node')} did not succeed)" if number > 1 else ""
+        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes did not succeed that are gone")
+        alike = {reason for reason, _ in unsuccessful}
+        only = next(iter(alike)) if len(alike) == 1 and number == len(unsuccessful) else others
+        return ended(RolloutPhase.FAILED, only, first + more)
     if (unproven := rollout_health.unproven(rollout)) is not None:
         return held_back(StartDecision(reason=unproven.reason, message=f"{done}; {unproven.message}"))
     if counts.skipped == counts.total:

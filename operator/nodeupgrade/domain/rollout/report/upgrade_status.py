@@ -9,7 +9,6 @@ from nodeupgrade.api.upgrade.status import RolloutPhase, UpgradeStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.report import conditions, counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
@@ -62,7 +61,7 @@ def summarise(
         impeded_by: What keeps nodes from making progress.
     """
     upgrade, spec = rollout.upgrade, rollout.spec
-    counts, totals = counting.count(rollout.members.values()), counting.containers(rollout)
+    counts, totals = counting.count(rollout.members.values(), rollout.departed), counting.containers(rollout)
     waves = counting.wave_statuses(rollout, at, now)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     upgrades = spec.action is not RolloutAction.PLAN
@@ -71,7 +70,7 @@ def summarise(
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
-        last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
+        last_handled_retry=upgrade.retry if reopened and upgrade.retry_asked else before.last_handled_retry,
         phase=state.phase.value,
         progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counting.failed(counts),

@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.select.departed import NOBODY, Departed, together
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
@@ -57,10 +58,11 @@ def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave and the state of its nodes."""
+    """A wave, the state of its nodes, and the failures of those that are gone."""
 
     terms: Wave
     members: tuple[NodeState, ...]
+    departed: Departed = NOBODY
 
     @property
     def name(self) -> str:
@@ -75,19 +77,41 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(member.begun for member in self.members)
+        return any(member.begun for member in self.members) or self.departed.total > 0
+
+    @property
+    def total(self) -> int:
+        """Number of its nodes, including those that failed and are gone."""
+        return len(self.members) + self.departed.total
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(member.failed for member in self.members) + self.departed.failed
 
 
-def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tuple[WaveRoster, ...]:
-    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave."""
+def rosters(
+    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, Departed]
+) -> tuple[WaveRoster, ...]:
+    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
+
+    Failures of a wave that does not exist count for the remainder.
+    """
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
     if not waves:
         by_wave.setdefault(REMAINDER, [])
     terms = {wave.name: wave for wave in waves}
+    if any(name not in by_wave for name in gone):
+        by_wave.setdefault(REMAINDER, [])
+    left = together(part for name, part in gone.items() if name not in terms)
     return tuple(
-        WaveRoster(terms=terms.get(name) or Wave(name=name), members=tuple(members))
+        WaveRoster(
+            terms=terms.get(name) or Wave(name=name),
+            members=tuple(members),
+            departed=left if name == REMAINDER else gone.get(name, NOBODY),
+        )
         for name, members in by_wave.items()
     )
 
@@ -138,6 +162,7 @@ def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
     verdicts = (member.task.verdict for member in wave.members if member.task is not None)
     decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    decided += [failure.time for failure in wave.departed.listed if failure.time is not None]
     return max(decided) + wave.terms.soak if decided else None
 
 
