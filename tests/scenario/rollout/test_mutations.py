@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import guard, health
-from nodeupgrade.domain.rollout.inflight import guard_lifecycle, verdict
+from nodeupgrade.domain.rollout import failures, guard, health
+from nodeupgrade.domain.rollout.inflight import flight, guard_lifecycle, verdict
 from nodeupgrade.domain.rollout.pace import budgets, gates, rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import Budget
 from nodeupgrade.domain.rollout.pace.gates import Gate
@@ -110,7 +110,23 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_ends_the_rollout",
     ),
-    "approval": (with_function(waves, "needs_approval", lambda _upgrade, _wave: False), "approval_by_annotation"),
+    "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
+    "approval after a wave without success": (
+        with_function(waves, "without_success", lambda _waves, _index: None),
+        "wave_without_success_is_followed_only_if_approved",
+    ),
+    "failures on record": (
+        with_function(failures, "kept", lambda _status: failures.Kept()),
+        "failed_node_is_deleted_and_still_counts",
+    ),
+    "waiting for a Node that is gone": (
+        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        "node_is_lost_with_its_task",
+    ),
+    "asking a node that comes back": (
+        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        "node_registers_again_after_its_run",
+    ),
 }
 
 

@@ -28,9 +28,15 @@ from nodeupgrade.domain.rollout.inflight.flight import Terms, advance, needs_pod
 from nodeupgrade.domain.rollout.inflight.missing import missing
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported, retry_events
+from nodeupgrade.domain.rollout.report.events import (
+    accepted_events,
+    impediment_events,
+    new_events,
+    reported,
+    retry_events,
+)
 from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.report.upgrade_status import rejected, summarise
+from nodeupgrade.domain.rollout.report.upgrade_status import rejected, retry_refused, summarise
 from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.recall import Recall
@@ -226,7 +232,8 @@ def _reject(
     slots = _slots(flying, advances)
     told = _freed(fleet, slots, advances).upgrade
     if upgrade.finished:
-        return (*advances, *reported(upgrade, told.status))
+        status = retry_refused(told, objection, now) if upgrade.retry_asked else told.status
+        return (*advances, *accepted_events(upgrade, status), *reported(upgrade, status))
     impeded_by = impediments(advances, fleet.setbacks)
     status = replace(rejected(told, objection, slots, now, impeded_by=impeded_by), missing=missing(fleet, slots, now))
     return (*advances, *impediment_events(upgrade.status, status), *reported(upgrade, status))

@@ -103,6 +103,12 @@ def of_rejected(before: UpgradeStatus, objection: Finding, state: RolloutState) 
     return (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:])
 
 
+def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Undated:
+    """Return the condition that says why a retry of a rollout that has ended is not carried out."""
+    message = f"retry {upgrade.retry} waits, and is carried out once the spec is accepted: {objection.message}"
+    return _false(ConditionType.ACCEPTED, objection.reason, message)
+
+
 def of_rollout(
     rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals
 ) -> tuple[Undated, ...]:

@@ -21,12 +21,11 @@ from nodeupgrade.api.upgrade.status import (
     WaveState,
     WaveStatus,
 )
-from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept
 from nodeupgrade.domain.rollout.select.departed import NOBODY, Departed
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, approved_by, state_of
+from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, approved_by, needs_approval, state_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -199,7 +198,7 @@ def _was_checked(member: NodeState) -> bool:
 
 def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: WaveStatus, now: datetime) -> WaveStatus:
     counts = count(roster.members, roster.departed)
-    manual = roster.terms.approval is ApprovalPolicy.MANUAL
+    manual = before.approved_at is not None or needs_approval(rollout.waves, rollout.waves.index(roster))
     approver = approved_by(rollout.upgrade, roster.name) if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
     begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN

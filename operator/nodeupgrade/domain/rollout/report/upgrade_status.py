@@ -39,6 +39,17 @@ def rejected(
     )
 
 
+def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
+    """Return the status of a rollout that has ended, and whose retry waits because its spec is rejected.
+
+    The retry is not handled: it is carried out once the spec is accepted again.
+    """
+    told = conditions.of_refused_retry(upgrade, objection)
+    dated = conditions.dated(replace(upgrade, generation=upgrade.status.observed_generation), (told,), now)
+    others = tuple(each for each in upgrade.status.conditions if each.type != told.type)
+    return replace(upgrade.status, conditions=(*dated, *others))
+
+
 def summarise(
     rollout: RolloutView,
     at: WavePosition,

@@ -96,6 +96,12 @@ class NodeState:
         return None if looked_at or self.place not in {Place.FINISHED, Place.IN_FLIGHT} else self._known
 
     @property
+    def at_target(self) -> bool:
+        """Whether it was upgraded, or ran the target before."""
+        already = self.place is Place.SKIPPED and self.reason is Reason.ALREADY_AT_TARGET
+        return already or self.outcome is Verdict.SUCCEEDED
+
+    @property
     def failed(self) -> bool:
         """Whether it counts against the failure threshold."""
         return self.judged in FAILURES

@@ -151,8 +151,8 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
         message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
         return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
-    if needs_approval(upgrade, waves[following].terms):
-        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval")
+    if (why := awaits_approval(upgrade, waves, following)) is not None:
+        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval{why}")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
         return WavePosition(index=following, state=state, reason=reason, message=message)
     return _running(waves, following)
@@ -166,9 +166,23 @@ def soak_until(wave: WaveRoster) -> datetime | None:
     return max(decided) + wave.terms.soak if decided else None
 
 
-def needs_approval(upgrade: Upgrade, wave: Wave) -> bool:
-    """Report whether a wave needs an approval that it does not have yet."""
-    return wave.approval is ApprovalPolicy.MANUAL and approved_by(upgrade, wave.name) is None
+def awaits_approval(upgrade: Upgrade, waves: Sequence[WaveRoster], index: int) -> str | None:
+    """Return why a wave needs an approval that it does not have yet, to be added to a message; None if it does not."""
+    if not needs_approval(waves, index) or approved_by(upgrade, waves[index].name) is not None:
+        return None
+    before = without_success(waves, index)
+    return "" if before is None else f": no node of wave {before.name} was upgraded"
+
+
+def needs_approval(waves: Sequence[WaveRoster], index: int) -> bool:
+    """Report whether a wave needs an approval: its policy says so, or the wave before it has proved nothing."""
+    return waves[index].terms.approval is ApprovalPolicy.MANUAL or without_success(waves, index) is not None
+
+
+def without_success(waves: Sequence[WaveRoster], index: int) -> WaveRoster | None:
+    """Return the last wave with nodes before this one if none of them runs the target; None if one does."""
+    before = next((wave for wave in reversed(waves[:index]) if wave.total), None)
+    return None if before is None or any(member.at_target for member in before.members) else before
 
 
 IN_SPEC = "spec.approvedWaves"
