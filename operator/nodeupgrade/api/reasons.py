@@ -61,6 +61,9 @@ class Reason(StrEnum):
     NODE_LOST = ("NodeLost",
         "the Node of a run in progress was deleted and did not come back, so what became of the run is not known",
         "look at the machine if it still exists, then retry")
+    NODE_OVERDUE = ("NodeOverdue",
+        "the run on a node is not over minutes after its deadline, and nothing is heard that would end it",
+        "look at the machine, its kubelet and the agent pod; if the machine is gone for good, delete its Node")
     NOT_IN_PLAN = ("NotInPlan",
         "the node joined or was labelled after the plan was made, or its NodeUpgradeTask was deleted before its turn",
         "upgrade it with another NodeUpgrade, or use spec.nodes.membership: Continuous", Severity.SKIP)

@@ -26,6 +26,7 @@ from nodeupgrade.domain.rollout.failures import record, with_record
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import Terms, advance, needs_pods
 from nodeupgrade.domain.rollout.inflight.missing import missing
+from nodeupgrade.domain.rollout.inflight.overdue import overdue
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.events import (
@@ -162,7 +163,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, notes: Note
 
     state = state_of(settled.rollout, settled.decision)
     reopened = retry.is_carried_out(intent.rollout, now) or retry.is_void(intent.rollout)
-    impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
+    late = overdue(settled.rollout.fleet, now)
+    impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks, late)
     status = summarise(
         settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
@@ -230,12 +232,14 @@ def _reject(
     upgrade = fleet.upgrade
     advances = _advances(fleet, None, flying, now)
     slots = _slots(flying, advances)
-    told = _freed(fleet, slots, advances).upgrade
+    told = _freed(fleet, slots, advances)
     if upgrade.finished:
-        status = retry_refused(told, objection, now) if upgrade.retry_asked else told.status
+        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
         return (*advances, *accepted_events(upgrade, status), *reported(upgrade, status))
-    impeded_by = impediments(advances, fleet.setbacks)
-    status = replace(rejected(told, objection, slots, now, impeded_by=impeded_by), missing=missing(fleet, slots, now))
+    impeded_by = impediments(advances, fleet.setbacks, overdue(told, now))
+    status = replace(
+        rejected(told.upgrade, objection, slots, now, impeded_by=impeded_by), missing=missing(fleet, slots, now)
+    )
     return (*advances, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 

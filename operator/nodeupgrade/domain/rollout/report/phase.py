@@ -1,7 +1,7 @@
 """The state of a rollout as a whole: phase, reason and message."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.spec import Verdict
@@ -9,6 +9,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
+from nodeupgrade.domain.rollout.inflight.overdue import STALLED_AFTER, overdue
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.report import counting
@@ -53,7 +54,7 @@ def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
             phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
         )
     if rollout.flying:
-        return _flying(rollout, counts, done)
+        return _late(rollout, decision, done) or _flying(rollout, counts, done)
     if rollout.spec.action is RolloutAction.ABORT:
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
     if name := rollout_health.ended_by(rollout):
@@ -81,6 +82,27 @@ def held_back(decision: StartDecision) -> RolloutState:
 def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
     """Return the state of a rollout that ended without success; Stalled makes tools stop waiting."""
     return RolloutState(phase=phase, reason=reason, message=message, stalled=True, over=True)
+
+
+def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutState | None:
+    """Return the state while nodes are in flight and a person is needed all the same; None if none is.
+
+    That is so once a timeout of the rollout has passed, and once only nodes are left in flight whose runs never end.
+    """
+    if rollout.spec.action is RolloutAction.PLAN:
+        return None
+    names = f"{', '.join(rollout.flying[:_NAMED])}{' …' if len(rollout.flying) > _NAMED else ''}"
+    if decision.reason is Reason.TIMED_OUT:
+        return held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
+    lost = overdue(rollout.fleet, rollout.now, STALLED_AFTER)
+    if not lost or len(lost) < len(rollout.flying) or decision.nodes:
+        return None
+    more = f" (in flight: {names})" if len(lost) > 1 else ""
+    message = f"{done}; {lost[0].message}{more}"
+    return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NODE_OVERDUE, message=message, stalled=True)
+
+
+_NAMED = 3
 
 
 def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
