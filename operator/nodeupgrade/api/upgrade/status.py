@@ -17,7 +17,7 @@ from nodeupgrade.api.limits import (
     RETRY_TOKEN_LENGTH,
     UID_LENGTH,
 )
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.shared.verdict import Verdict
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 
 
