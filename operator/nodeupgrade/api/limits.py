@@ -41,8 +41,14 @@ LISTED_PER_HAZARD: Final = 8
 PAST_RUNS_KEPT: Final = 5
 CONDITION_MESSAGE_LENGTH: Final = 1024
 FAILURES_LISTED: Final = 20
-FAILURE_MESSAGE_LENGTH: Final = 256
-APPROVER_LENGTH: Final = 128
+FAILURE_MESSAGE_LENGTH: Final = 160
+FAILURE_WORD_LENGTH: Final = 32
+"""Reason and step of a failure."""
+
+UID_LENGTH: Final = 36
+"""Characters of a Node's UID that the status keeps: those of a UUID."""
+
+APPROVER_LENGTH: Final = 64
 
 
 NODE_WORD_LENGTH = 200

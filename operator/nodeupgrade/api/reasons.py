@@ -58,6 +58,15 @@ class Reason(StrEnum):
         "choose a version listed in the documentation, or upgrade nodeupgrade")
     NODE_NOT_FOUND = ("NodeNotFound", "spec.nodes.names lists a node that does not exist",
         "correct the name, in a new NodeUpgrade")
+    NODE_LOST = ("NodeLost",
+        "the Node of a run in progress was deleted and did not come back, so what became of the run is not known",
+        "look at the machine if it still exists, then retry")
+    NODE_OVERDUE = ("NodeOverdue",
+        "the run on a node is not over minutes after its deadline, and nothing is heard that would end it",
+        "look at the machine, its kubelet and the agent pod; if the machine is gone for good, delete its Node")
+    NOT_IN_PLAN = ("NotInPlan",
+        "the node joined or was labelled after the plan was made, or its NodeUpgradeTask was deleted before its turn",
+        "upgrade it with another NodeUpgrade, or use spec.nodes.membership: Continuous", Severity.SKIP)
     NO_MATCHING_NODES = ("NoMatchingNodes", "no node matches spec.nodes",
         "correct the selector or label the nodes; matching is tried again")
     SPEC_CHANGE_REJECTED = ("SpecChangeRejected",
@@ -311,7 +320,7 @@ class Reason(StrEnum):
         "find out what removed or damaged the bundle on the node, then create a new NodeUpgrade")
     ABORTED = "Aborted", "the run was aborted on request"
     ROLLBACK_FAILED = ("RollbackFailed", "the node could not be brought back to the old kubelet",
-        "repair the node by hand, uncordon it, then delete its NodeUpgradeTask")
+        "repair the node by hand, uncordon it, delete its NodeUpgradeTask, then retry")
     PRECHECKED = "Prechecked", "nothing on the node objects to its upgrade; it is untouched"
 
     # How a rollout stands.
@@ -363,6 +372,7 @@ class Reason(StrEnum):
     AGENT_REPLACED = "AgentReplaced", "a lost agent pod was replaced; the run goes on"
     CLAIMED = "Claimed", "the node belongs to the rollout and waits for its turn"
     REOPENED = "Reopened", "the node is to be tried once more"
+    RETRIED = "Retried", "a retry was carried out, so earlier failures do not count any more"
     RETRY_IGNORED = "RetryIgnored", "an aborted rollout stays ended", "create a new NodeUpgrade"
     WAVE_STARTED = "WaveStarted", "the first node of a wave is started"
     WAVE_COMPLETED = "WaveCompleted", "every node of a wave is finished, skipped or refused"

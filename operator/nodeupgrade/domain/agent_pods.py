@@ -46,6 +46,7 @@ class AgentPodView:
         blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
             e.g. ``OutOfpods``, with the kubelet's message; empty if unknown.
         ended: why a container exited with a non-zero code, with the kubelet's message; empty if none did.
+        running_since: when the agent container was started, as the kubelet reports; None if it does not run.
         deleted_at: the deletion timestamp; None unless the pod is being deleted.
         blocked_on_artifact: whether the image that cannot be pulled is the artifact's.
     """
@@ -58,6 +59,7 @@ class AgentPodView:
     deleting: bool
     started: bool
     created_at: datetime
+    running_since: datetime | None = None
     deleted_at: datetime | None = None
     blocked: str = ""
     ended: str = ""
@@ -95,11 +97,17 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
         deleting=deleted is not None,
         started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+        running_since=next(filter(None, map(_running_since, acting)), None),
         deleted_at=datetime.fromisoformat(deleted) if deleted else None,
         blocked=blocked[0][0] if blocked else "",
         ended=next((_why(state) for state in _terminated(status) if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
+
+
+def _running_since(container: Json) -> datetime | None:
+    started = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    return datetime.fromisoformat(started) if started else None
 
 
 def _why(state: Json) -> str:

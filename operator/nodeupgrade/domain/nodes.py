@@ -11,6 +11,8 @@ from nodeupgrade.api.values import NodeName
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
 """Annotation on a Node: UID of the NodeUpgrade that cordoned it. Only that NodeUpgrade may uncordon the node."""
 
+CORDON_MANAGER = "nodeupgrade"
+"""The field manager that is recorded for our cordons."""
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions under which a kubelet evicts pods."""
@@ -32,6 +34,10 @@ class NodeView:
     """One Node.
 
     Attributes:
+        cordoned_by: UID of the NodeUpgrade whose cordon this is; empty if there is none, or if somebody else has
+            cordoned the node since.
+        stale_mark: the annotation of a cordon that is gone; somebody has uncordoned the node, and maybe cordoned it
+            again. Empty if there is none.
         ready_changed: when its Ready condition last changed; None if it does not say.
         runtime: ``containerRuntimeVersion`` as the node reports it: name, ``://``, version.
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
@@ -57,6 +63,7 @@ class NodeView:
     reboots: bool = False
     skip: str | None = None
     hold: str | None = None
+    stale_mark: str = ""
 
     @property
     def runtime_name(self) -> str:
@@ -74,6 +81,8 @@ def view_node(body: Json) -> NodeView:
     present = {c.get("type") for c in conditions if c.get("status") == "True"}
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     changed = ready.get("lastTransitionTime")
+    unschedulable, mark = bool(spec.get("unschedulable")), annotations.get(CORDON_ANNOTATION, "")
+    by_others = unschedulable and _is_cordoned_by_others(metadata)
     return NodeView(
         name=NodeName(metadata["name"]),
         uid=metadata["uid"],
@@ -82,8 +91,8 @@ def view_node(body: Json) -> NodeView:
         taints=tuple(
             Taint(key=t["key"], effect=t["effect"], value=t.get("value", "")) for t in spec.get("taints") or ()
         ),
-        unschedulable=bool(spec.get("unschedulable")),
-        cordoned_by=annotations.get(CORDON_ANNOTATION, ""),
+        unschedulable=unschedulable,
+        cordoned_by="" if by_others else mark,
         ready=ready.get("status") == "True",
         kubelet_version=info.get("kubeletVersion", ""),
         runtime=info.get("containerRuntimeVersion", ""),
@@ -93,4 +102,21 @@ def view_node(body: Json) -> NodeView:
         reboots=REBOOT_ANNOTATION in annotations,
         skip=asked(annotations, SKIP_ANNOTATION),
         hold=asked(annotations, HOLD_ANNOTATION),
+        stale_mark="" if unschedulable and not by_others else mark,
     )
+
+
+def _is_cordoned_by_others(metadata: Json) -> bool:
+    """Report whether somebody else has set ``spec.unschedulable``, as ``metadata.managedFields`` tells.
+
+    The annotation alone does not tell: ``kubectl uncordon`` leaves it. Our cordon writes both in one patch, so that
+    they have the same manager. API servers before 1.18 record no managers.
+    """
+    entries = [(entry.get("manager"), entry.get("fieldsV1") or {}) for entry in metadata.get("managedFields") or ()]
+    owners = [(who, fields) for who, fields in entries if "f:unschedulable" in (fields.get("f:spec") or {})]
+    return any(who != CORDON_MANAGER and not _marks(fields) for who, fields in owners)
+
+
+def _marks(fields: Json) -> bool:
+    annotations = (fields.get("f:metadata") or {}).get("f:annotations") or {}
+    return f"f:{CORDON_ANNOTATION}" in annotations

@@ -81,6 +81,7 @@ class ContainerStatus:
 
     Attributes:
         previous_finished_at: when the last instance that ended did so; None if none did.
+        previous_exit_code: with which code that instance ended; None if it is not known.
         startup_probed: whether its spec has a startup probe.
     """
 
@@ -89,6 +90,7 @@ class ContainerStatus:
     restart_count: int
     running: bool
     previous_finished_at: datetime | None = None
+    previous_exit_code: int | None = None
     startup_probed: bool = False
 
 
@@ -248,15 +250,17 @@ def _may_become(probe: tuple[str, ...], command: tuple[str, ...]) -> bool:
 
 
 def _container_status(body: Json, startup_probed: frozenset[str]) -> ContainerStatus:
-    finished = ((body.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-    if (ended := (body.get("state") or {}).get("terminated")) is not None:
-        finished = ended.get("finishedAt") or finished
+    ended: Json = (body.get("lastState") or {}).get("terminated") or {}
+    now: Json = (body.get("state") or {}).get("terminated") or {}
+    ended = now if now.get("finishedAt") else ended
+    finished = ended.get("finishedAt")
     return ContainerStatus(
         name=body["name"],
         container_id=body.get("containerID", ""),
         restart_count=body.get("restartCount", 0),
         running="running" in (body.get("state") or {}),
         previous_finished_at=datetime.fromisoformat(finished) if finished else None,
+        previous_exit_code=ended.get("exitCode"),
         startup_probed=body["name"] in startup_probed,
     )
 

@@ -24,6 +24,9 @@ from nodeupgrade.ports.kube import (
 from nodeupgrade.simulation.kube_schema import reject_misfits
 from nodeupgrade.simulation.watch_log import Entry, WatchLog
 
+UNNAMED = "unnamed"
+"""The manager of changes to Nodes by a client that names none."""
+
 _STATUS_SUBRESOURCE = frozenset({"nodes", "pods", "nodeupgrades", "nodeupgradetasks"})
 
 Key: TypeAlias = tuple[str, str | None, str]
@@ -144,8 +147,8 @@ class InMemoryKube(TypedKube):
             return copied(before)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
-        if field_manager:
-            _record_manager(before, after, field_manager)
+        if field_manager or resource.plural == "nodes":
+            _record_manager(before, after, field_manager or UNNAMED)
         if dry_run:
             return after
         key = _key(resource, name)
@@ -241,20 +244,33 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def _record_manager(before: Json, after: Json, manager: str) -> None:
-    """Record the field manager of annotations, the only fields whose managers our code reads."""
-    old, new = (body["metadata"].get("annotations") or {} for body in (before, after))
-    changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
-    managers: dict[str, set[str]] = {
-        entry["manager"]: {field.removeprefix("f:") for field in entry["fieldsV1"]["f:metadata"]["f:annotations"]}
-        for entry in before["metadata"].get("managedFields") or ()
-    }
-    managers = {who: names - changed for who, names in managers.items()}
+    """Record the field manager of annotations and of cordons, the only fields whose managers our code reads."""
+    old, new = _owned(before), _owned(after)
+    changed = {field for field in {*old, *new} if old.get(field) != new.get(field)}
+    managers = {entry["manager"]: _fields(entry["fieldsV1"]) for entry in before["metadata"].get("managedFields") or ()}
+    managers = {who: fields - changed for who, fields in managers.items()}
     managers[manager] = managers.get(manager, set()) | (changed & set(new))
-    after["metadata"]["managedFields"] = [_managed(who, names) for who, names in managers.items() if names]
+    after["metadata"]["managedFields"] = [_managed(who, fields) for who, fields in managers.items() if fields]
 
 
-def _managed(manager: str, annotations: set[str]) -> Json:
-    fields: Json = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in sorted(annotations)}}}
+_CORDON = "unschedulable"
+
+
+def _owned(body: Json) -> dict[str, Any]:
+    """Return the fields whose managers are recorded, by name; an annotation's name contains a slash."""
+    cordon = {_CORDON: True} if _CORDON in body.get("spec", {}) else {}
+    return {**(body["metadata"].get("annotations") or {}), **cordon}
+
+
+def _fields(owned: Json) -> set[str]:
+    names = {*owned.get("f:metadata", {}).get("f:annotations", {}), *owned.get("f:spec", {})}
+    return {name.removeprefix("f:") for name in names}
+
+
+def _managed(manager: str, owned: set[str]) -> Json:
+    annotations: Json = {f"f:{name}": {} for name in sorted(owned - {_CORDON})}
+    fields: Json = {"f:metadata": {"f:annotations": annotations}} if annotations else {}
+    fields |= {"f:spec": {f"f:{_CORDON}": {}}} if _CORDON in owned else {}
     return {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
 
 

@@ -47,6 +47,10 @@ class Part(StrEnum):
     """Succeed, after pods were reported unready although nothing restarted."""
     CANNOT_PULL = "cannot-pull"
     """The agent pod never starts."""
+    SILENT = "silent"
+    """The agent runs and reports nothing: it does not reach the API server."""
+    DIE = "die"
+    """The machine dies in mid-run: its agent stays Running, and nobody hears of it again."""
     HANG = "hang"
     """Run until aborted, then roll back."""
 
@@ -101,7 +105,9 @@ class FleetSimulator:
             await self.kube.replace_status(pods, name, _waiting("ImagePullBackOff"))
             return
         if pod.get("status", {}).get("phase") != "Running":
-            await self.kube.replace_status(pods, name, _running())
+            await self.kube.replace_status(pods, name, _running(self.kube.utcnow()))
+            return
+        if self.parts.get(node) is Part.SILENT:
             return
         if self.pods_lost.get(node, 0) > 0:
             self.pods_lost[node] -= 1
@@ -139,7 +145,7 @@ class FleetSimulator:
             await self._finish_precheck(task)
         elif reported.phase in {TaskPhase.STAGING, TaskPhase.STAGED}:
             await self._begin(task, ask)
-        elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
+        elif part is Part.DIE or (part is Part.HANG and task.spec.action is not TaskAction.ABORT):
             return
         elif (
             reported.guard.state is GuardState.IN_FORCE
@@ -316,8 +322,9 @@ def _steps_at_the_end(phase: TaskPhase, reported: TaskStatus, now: datetime) -> 
     return _steps(_STARTED, StepResult.UNDONE, reported, now)
 
 
-def _running() -> Json:
-    agent = {"name": AGENT_CONTAINER, "containerID": "containerd://a", "state": {"running": {}}, "restartCount": 0}
+def _running(now: datetime) -> Json:
+    state = {"running": {"startedAt": timestamp(now)}}
+    agent = {"name": AGENT_CONTAINER, "containerID": "containerd://a", "state": state, "restartCount": 0}
     return {"phase": "Running", "containerStatuses": [agent]}
 
 

@@ -15,6 +15,8 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.node.cluster.dependants import dependants
 from nodeupgrade.domain.node.cluster.endpoints import Answering, answering
+from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
+from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
@@ -83,6 +85,16 @@ async def test_merge_records_who_wrote(kube: TypedKube, name: str) -> None:
         await kube.merge(UPGRADES, name, {"metadata": {"annotations": annotations}}, field_manager=who)
         approvals = parse_upgrade(await kube.get(UPGRADES, name)).approvals
         assert approvals == dict.fromkeys(wave.split(","), who)
+
+
+async def test_who_has_cordoned_is_known_after_an_uncordon(kube: TypedKube, name: str) -> None:
+    await kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    ours = view_node(await kube.merge(NODES, name, cordon("x"), field_manager=CORDON_MANAGER))
+    assert (ours.unschedulable, ours.cordoned_by, ours.stale_mark) == (True, "x", "")
+    lifted = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": None}}, field_manager="kubectl"))
+    assert (lifted.unschedulable, lifted.cordoned_by, lifted.stale_mark) == (False, "x", "x")
+    again = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": True}}, field_manager="kubectl"))
+    assert (again.unschedulable, again.cordoned_by, again.stale_mark) == (True, "", "x")
 
 
 async def test_dry_run_answers_and_changes_nothing(kube: TypedKube, name: str) -> None:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION, view_node
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
@@ -171,6 +172,7 @@ class Scene:
         flying = set(upgrade.status.in_flight)
         tasks = await self.kube.list(TASKS)
         lost = {task["metadata"]["name"] for task in tasks if _is_lost(task)}
+        lost |= {each.node for each in upgrade.status.failures if each.outcome is Verdict.ROLLBACK_FAILED}
         nodes = await self.kube.list(NODES)
         touched = {n["metadata"]["name"] for n in nodes if _cordoned_by(n) == upgrade.uid}
         assert touched <= flying | lost, f"{touched - flying} cordoned without a slot"
@@ -210,9 +212,8 @@ def check_status(upgrade: Upgrade) -> None:
 
 
 def _cordoned_by(node: Json) -> str:
-    if not node["spec"].get("unschedulable"):
-        return ""
-    return str(node["metadata"].get("annotations", {}).get(CORDON_ANNOTATION, ""))
+    view = view_node(node)
+    return view.cordoned_by if view.unschedulable else ""
 
 
 def _is_lost(task: Json) -> bool:

@@ -30,8 +30,8 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
     WriteStatus,
 )
+from nodeupgrade.domain.rollout.failures import next_look
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.rollout.select.node_state import next_look
 from nodeupgrade.domain.rollout.select.state_checks import PATIENCE
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
@@ -276,6 +276,14 @@ class Player:
     async def delete_node(self, node: str) -> None:
         await self.scene.kube.delete(NODES, node)
 
+    async def collect_node(self, node: str) -> None:
+        """Delete a Node, and its task with it, as the garbage collector of a cluster does."""
+        await self.scene.kube.delete(NODES, node)
+        await self.scene.kube.delete(TASKS, node)
+
+    async def register(self, node: str, version: str | None) -> None:
+        await self.scene.fleet.add_node(node, version=version or "v1.30.14")
+
     async def replace_node(self, node: str) -> None:
         await self.scene.kube.delete(NODES, node)
         await self.scene.fleet.add_node(node)
@@ -368,6 +376,8 @@ DEEDS: dict[str, Deed] = {
     rf"somebody annotates {_NODE} with (hold|skip)=(.*)": Player.annotate_node,
     rf"{_NODE} becomes (not )?ready": Player.set_ready,
     rf"{_NODE} is deleted": Player.delete_node,
+    rf"{_NODE} is deleted with its task": Player.collect_node,
+    rf"{_NODE} registers again(?:: runs (v\S+))?": Player.register,
     rf"{_NODE} is replaced": Player.replace_node,
     rf"{_NODE} joins(?:: (.*))?": Player.join,
     rf"somebody labels {_NODE} ([^=]+)=(.*)": Player.label,

@@ -13,6 +13,8 @@ PARTS = {
     "restarts a container and does not say so": Part.LIE,
     "cannot pull the agent's image": Part.CANNOT_PULL,
     "hangs": Part.HANG,
+    "dies": Part.DIE,
+    "runs an agent that reports nothing": Part.SILENT,
 }
 
 

@@ -114,6 +114,47 @@ async def test_nobody_elses_cordon_is_touched() -> None:
     assert (await scene.node("node-0"))["spec"]["unschedulable"]
 
 
+@pytest.mark.parametrize("swept_between", [True, False], ids=["swept in between", "at once"])
+async def test_a_cordon_that_somebody_makes_after_an_uncordon_is_theirs(swept_between: bool) -> None:
+    """`kubectl uncordon` leaves our annotation on the node."""
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await by_hand(scene, cordoned=False)
+    if swept_between:
+        assert not await swept(scene, looks=1)
+        assert CORDON_ANNOTATION not in (await scene.node("node-0"))["metadata"]["annotations"]
+    await by_hand(scene, cordoned=True)
+    scene.parts["node-0"] = Part.ROLL_BACK
+    assert not await swept(scene)
+    assert (await scene.node("node-0"))["spec"]["unschedulable"]
+    assert CORDON_ANNOTATION not in (await scene.node("node-0"))["metadata"]["annotations"]
+
+
+async def test_a_cordon_that_somebody_makes_in_mid_flight_stays() -> None:
+    scene = await stage(Part.SUCCEED)
+    await by_hand(scene, cordoned=False)
+    await by_hand(scene, cordoned=True)
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    assert not await swept(scene)
+    assert (await scene.node("node-0"))["spec"]["unschedulable"]
+
+
+async def test_without_managers_the_annotation_decides() -> None:
+    """API servers before 1.18 record none."""
+    scene = await stage(Part.ROLL_BACK)
+    await leave(scene, "abandoned")
+    key = ("nodes", None, "node-0")
+    body = scene.kube._objects[key]
+    scene.kube._store(key, {**body, "metadata": {**body["metadata"], "managedFields": None}}, "merge")
+    assert await swept(scene)
+
+
+async def by_hand(scene: Scene, *, cordoned: bool) -> None:
+    patch = {"spec": {"unschedulable": cordoned or None}}
+    await scene.kube.merge(NODES, "node-0", patch, field_manager="kubectl-cordon")
+
+
 async def test_what_changed_since_it_was_looked_at_is_left_alone() -> None:
     scene = await stage(Part.SUCCEED)
     while not await reports(scene, "Succeeded"):

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import guard, health
-from nodeupgrade.domain.rollout.inflight import guard_lifecycle, verdict
+from nodeupgrade.domain.rollout import failures, guard, health, planner
+from nodeupgrade.domain.rollout.inflight import flight, guard_lifecycle, verdict
 from nodeupgrade.domain.rollout.pace import budgets, gates, rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import Budget
 from nodeupgrade.domain.rollout.pace.gates import Gate
+from nodeupgrade.domain.rollout.report import phase
 from nodeupgrade.domain.rollout.select import admission, version_checks, waves
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.kubelet import probe_delay
@@ -110,7 +111,29 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_ends_the_rollout",
     ),
-    "approval": (with_function(waves, "needs_approval", lambda _upgrade, _wave: False), "approval_by_annotation"),
+    "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
+    "approval after a wave without success": (
+        with_function(waves, "without_success", lambda _waves, _index: None),
+        "wave_without_success_is_followed_only_if_approved",
+    ),
+    "runs that never end": (with_function(phase, "overdue", lambda *_: ()), "machine_dies_in_mid_run"),
+    "runs that never end are told": (with_function(planner, "overdue", lambda *_: ()), "machine_dies_in_mid_run"),
+    "timeouts with nodes in flight": (
+        with_function(phase, "_late", lambda _rollout, _decision, _done: None),
+        "timeout_passes_with_a_node_in_flight",
+    ),
+    "failures on record": (
+        with_function(failures, "kept", lambda _status: failures.Kept()),
+        "failed_node_is_deleted_and_still_counts",
+    ),
+    "waiting for a Node that is gone": (
+        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        "node_is_lost_with_its_task",
+    ),
+    "asking a node that comes back": (
+        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        "node_registers_again_after_its_run",
+    ),
 }
 
 

@@ -66,6 +66,20 @@ PAUSED = MetricSpec(
     "1 if no further node is started because of spec.action: Pause, the pause annotation, or the failure threshold",
     ("upgrade",),
 )
+STALLED = MetricSpec(
+    "stalled",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "1 if a rollout that is not over needs a person: its condition Stalled is True",
+    ("upgrade",),
+)
+IMPEDED = MetricSpec(
+    "impeded",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "1 if a node makes no progress: the condition Impeded is True",
+    ("upgrade",),
+)
 KUBELET_DOWN = MetricSpec(
     "kubelet_down_seconds",
     MetricKind.HISTOGRAM,
@@ -165,7 +179,7 @@ LOOP_LAG = MetricSpec(
 BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the version of the operator", ("version",))
 
 METRICS = (
-    NODES, IN_FLIGHT, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
+    NODES, IN_FLIGHT, PAUSED, STALLED, IMPEDED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
     PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""

@@ -17,6 +17,8 @@ from nodeupgrade.adapters.observability import catalogue
 from nodeupgrade.adapters.observability.catalogue import MetricSpec
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
 from nodeupgrade.engine.rollout.passes import Pass
 
@@ -110,13 +112,17 @@ class Metrics:
         for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
             nodes.add_metric((group.upgrade, group.wave, group.phase), count)
         flying, paused = _gauge(catalogue.IN_FLIGHT), _gauge(catalogue.PAUSED)
+        stalled, impeded = _gauge(catalogue.STALLED), _gauge(catalogue.IMPEDED)
         for upgrade in upgrades:
             flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
             paused.add_metric((upgrade.name,), is_paused(upgrade))
+            waits = not upgrade.finished and conditions.holds(upgrade.status, ConditionType.STALLED)
+            stalled.add_metric((upgrade.name,), waits)
+            impeded.add_metric((upgrade.name,), conditions.holds(upgrade.status, ConditionType.IMPEDED))
         leads, queue = _gauge(catalogue.LEADER), _gauge(catalogue.QUEUE_DEPTH)
         leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
-        yield from (nodes, flying, paused, leads, queue)
+        yield from (nodes, flying, paused, stalled, impeded, leads, queue)
         yield from _informers(state.informers)
 
     def _counter(self, spec: MetricSpec) -> Counter:

@@ -21,6 +21,7 @@ from nodeupgrade.api.limits import (
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.shared.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
+from nodeupgrade.api.shared.verdict import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -101,17 +102,6 @@ class CordonRecord:
 
     was_unschedulable: Annotated[bool, Field("Whether the node was cordoned before the run.")] = False
     by_us: Annotated[bool, Field("Whether the node was cordoned for the run.")] = False
-
-
-class Verdict(StrEnum):
-    """How the control plane counts a finished run."""
-
-    PRECHECKED = "Prechecked"
-    SUCCEEDED = "Succeeded"
-    REFUSED = "Refused"
-    FAILED = "Failed"
-    ROLLED_BACK = "RolledBack"
-    ROLLBACK_FAILED = "RollbackFailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,11 @@ class Upgrade:
         return self.status.completed_at is not None
 
     @property
+    def retry_asked(self) -> bool:
+        """Whether a retry is requested that has not been handled."""
+        return self.retry not in {"", self.status.last_handled_retry}
+
+    @property
     def active(self) -> bool:
         """Whether it may still touch nodes."""
         return not self.finished or bool(self.status.in_flight)

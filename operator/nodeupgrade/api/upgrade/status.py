@@ -11,10 +11,13 @@ from nodeupgrade.api.limits import (
     APPROVER_LENGTH,
     CONDITION_MESSAGE_LENGTH,
     FAILURE_MESSAGE_LENGTH,
+    FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
     LABEL_LENGTH,
     RETRY_TOKEN_LENGTH,
+    UID_LENGTH,
 )
+from nodeupgrade.api.shared.verdict import Verdict
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 
 
@@ -52,15 +55,58 @@ class ContainerTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailure:
-    """A node that was refused or failed."""
+    """A node that was refused or failed.
+
+    Attributes:
+        uid: of the Node; empty if it is not known.
+        outcome: the verdict on its run. If set, the entry is kept until a retry, whatever becomes of Node and task.
+        restarted: None if it is not known.
+    """
 
     SCHEMA: ClassVar = Field(first=("node", "step"))
 
     node: NameOfNode
-    reason: Annotated[str, Field(max_length=64)]
-    step: Annotated[str | None, Field("The step that failed.", max_length=64)] = None
+    reason: Annotated[str, Field(max_length=FAILURE_WORD_LENGTH)]
+    step: Annotated[str | None, Field("The step that failed.", max_length=FAILURE_WORD_LENGTH)] = None
     message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
+    uid: Annotated[str, Field("UID of the Node.", max_length=UID_LENGTH)] = ""
+    wave: Annotated[str, Field("The wave that the node belonged to.", max_length=LABEL_LENGTH)] = ""
+    outcome: Annotated[
+        Verdict | None,
+        Field("Outcome of the run. If set, the failure counts until a retry, even if the Node or its task is deleted."),
+    ] = None
+    restarted: Annotated[
+        int | None, Field("Number of containers that were restarted. Unset if unknown.", minimum=0)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlistedFailures:
+    """The failures of a wave that are kept until a retry and for which the list has no room."""
+
+    SCHEMA: ClassVar = Field("Failures that count until a retry and for which status.failures has no room.")
+
+    refused: Count = 0
+    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
+    restarted: Annotated[Count, Field("Number of containers that were restarted on these nodes.")] = 0
+    unknown: Annotated[Count, Field("Number of these nodes of which it is unknown what was restarted.")] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingNodes:
+    """Nodes in flight that no Node object stands for.
+
+    Attributes:
+        since: since when it is these nodes.
+        names: digest of their names.
+    """
+
+    SCHEMA: ClassVar = Field("Nodes in flight whose Node object was deleted. They may register again.")
+
+    nodes: Annotated[int, Field("Number of these nodes.", minimum=1)]
+    since: Annotated[datetime, Field("Since when exactly these nodes are missing.")]
+    names: Annotated[str, Field("Digest of the names of these nodes.", max_length=16)]
 
 
 class ConditionType(StrEnum):
@@ -139,6 +185,7 @@ class WaveStatus:
     refused: Count = 0
     failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
     in_progress: Count = 0
+    unlisted: UnlistedFailures = UnlistedFailures()
     started_at: datetime | None = None
     completed_at: Annotated[datetime | None, Field("When the last node of the wave was finished.")] = None
     approved_by: Annotated[str | None, Field("Who or what approved the wave.", max_length=APPROVER_LENGTH)] = None
@@ -204,8 +251,11 @@ class UpgradeStatus:
         SET,
         Field("Nodes in flight. A node is listed here before it is touched.", max_items=SLOTS),
     ] = ()
-    failures: Annotated[tuple[NodeFailure, ...], Field("The latest failures.", max_items=FAILURES_LISTED)] = ()
-    skips: Annotated[Mapping[str, Count] | None, Field("Number of nodes by reason.", max_properties=24)] = None
+    failures: Annotated[
+        tuple[NodeFailure, ...], Field("Nodes that failed or were refused.", max_items=FAILURES_LISTED)
+    ] = ()
+    missing: MissingNodes | None = None
+    skips: Annotated[Mapping[str, Count] | None, Field("Number of nodes by reason.", max_properties=12)] = None
     accepted: Annotated[
         Mapping[str, Count] | None,
         Field("Number of nodes by accepted check that found something.", max_properties=16),

@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
@@ -20,7 +21,7 @@ from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import WavePosition, needs_approval
+from nodeupgrade.domain.rollout.select.waves import WavePosition, approved_by
 
 OTHERS_NAMED = 5
 
@@ -193,7 +194,7 @@ def _wave_waits(rollout: RolloutView, member: NodeState, at: WavePosition, decis
     ahead = rollout.waves[at.index]
     left = sum(each.blocks for each in ahead.members)
     before = f"wave {member.wave} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
-    own = next(wave.terms for wave in rollout.waves if wave.name == member.wave)
-    if needs_approval(rollout.upgrade, own):
+    own = next(index for index, wave in enumerate(rollout.waves) if wave.name == member.wave)
+    if rollout.waves[own].terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, member.wave) is None:
         before += ", and needs approval"
     return f"{before}; {decision.message}" if decision.message and not decision.nodes else before

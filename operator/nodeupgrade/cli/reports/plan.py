@@ -20,6 +20,7 @@ from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.pace.budgets import concurrency
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.select.admission import findings
+from nodeupgrade.domain.rollout.select.departed import departed
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate, node_state
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
@@ -162,7 +163,7 @@ def report(
     """
     fleet, spec = seen.fleet, seen.spec
     by_name = {member.node: member for member in members}
-    judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name))
+    judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name, departed(fleet.upgrade.status, members)))
     decision = queued(fleet, spec) or decide_start(judged, position_of(judged, now), now)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {

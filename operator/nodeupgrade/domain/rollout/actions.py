@@ -8,7 +8,7 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
-from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
@@ -57,7 +57,13 @@ class Admit(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSlot(_NodeDecision):
-    """Free the node's slot (through the WriteStatus of the same plan)."""
+    """Free the node's slot (through the WriteStatus of the same plan).
+
+    Attributes:
+        failure: what that write puts on record of a node of which no task tells.
+    """
+
+    failure: NodeFailure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

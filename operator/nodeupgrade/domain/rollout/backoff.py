@@ -18,7 +18,9 @@ SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=5)
 FORGOTTEN_AFTER = timedelta(minutes=1)
 """How long after its retry was due a refused write that nobody retried is remembered."""
 
-_HINDERING = frozenset({Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED})
+_HINDERING = frozenset(
+    {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +91,10 @@ def setback_of(action: NodeAction, setbacks: Setbacks) -> Setback | None:
     return setbacks.get((getattr(action, "node", NodeName("")), type(action).__name__))
 
 
-def impediments(actions: Iterable[NodeAction], setbacks: Setbacks) -> tuple[Finding, ...]:
-    """Return what keeps nodes from making progress, one finding per node, sorted by node."""
+def impediments(
+    actions: Iterable[NodeAction], setbacks: Setbacks, overdue: Iterable[Finding] = ()
+) -> tuple[Finding, ...]:
+    """Return what keeps nodes from making progress, one finding per node, sorted by node; ``overdue`` goes last."""
     by_node = {
         action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
         for action in actions
@@ -98,6 +102,8 @@ def impediments(actions: Iterable[NodeAction], setbacks: Setbacks) -> tuple[Find
     }
     for (node, _), setback in sorted(setbacks.items()):
         by_node.setdefault(node, setback.finding(node))
+    for finding in overdue:
+        by_node.setdefault(NodeName(finding.subject), finding)
     return tuple(by_node[node] for node in sorted(by_node))
 
 

@@ -10,6 +10,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
+from nodeupgrade.domain.rollout.failures import after_retry, with_record
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.pace import budgets, gates
 from nodeupgrade.domain.rollout.pace.budgets import UNDECIDED, Budget, StartDecision
@@ -92,8 +93,11 @@ class Intent:
 def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> Intent:
     """Decide what to do next with nodes that hold no slot."""
     rollout = view_rollout(fleet, spec, now, recall)
+    if fleet.upgrade.retry_asked and retry.is_carried_out(rollout, now):
+        fleet = with_record(fleet, after_retry(fleet))
+        rollout = view_rollout(fleet, spec, now, recall)
     at = position_of(rollout, now)
-    if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
+    if fleet.upgrade.finished and not fleet.upgrade.retry_asked:
         return Intent(rollout=rollout, position=at)
     if (behind := queued(fleet, spec)) is not None:
         preparations, waiting = _split(claims.release_all(fleet), fleet, now)

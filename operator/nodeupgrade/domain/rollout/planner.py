@@ -18,18 +18,26 @@ from nodeupgrade.domain.rollout.actions import (
     Hold,
     NodeAction,
     RemoveFinalizer,
-    Reopen,
     Report,
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back, up_to_held_back
+from nodeupgrade.domain.rollout.failures import record, with_record
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import Terms, advance, needs_pods
+from nodeupgrade.domain.rollout.inflight.missing import missing
+from nodeupgrade.domain.rollout.inflight.overdue import overdue
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported
+from nodeupgrade.domain.rollout.report.events import (
+    accepted_events,
+    impediment_events,
+    new_events,
+    reported,
+    retry_events,
+)
 from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.report.upgrade_status import rejected, summarise
+from nodeupgrade.domain.rollout.report.upgrade_status import rejected, retry_refused, summarise
 from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.recall import Recall
@@ -41,12 +49,14 @@ class _Decided:
     """What a plan does with the nodes in flight, and which others it starts.
 
     Attributes:
+        fleet: the input.
         intent: what to do with the others as long as all slots are taken.
         advances: the next actions for nodes in flight.
         kept: the nodes that keep their slots.
         admitting: the intent whose nodes are admitted: that with the slots that are free after this plan.
     """
 
+    fleet: FleetSnapshot
     intent: Intent
     advances: tuple[NodeAction, ...]
     kept: tuple[NodeName, ...]
@@ -63,7 +73,7 @@ class Notes:
     def decide(self, fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> _Decided:
         """Decide, unless the last decision was about the same snapshot at the same time."""
         known = self._decided
-        if known is None or known.intent.rollout.fleet is not fleet or known.intent.rollout.now != now:
+        if known is None or known.fleet is not fleet or known.intent.rollout.now != now:
             known = self._decided = _decide(fleet, spec, now, self.recall)
         return known
 
@@ -78,9 +88,9 @@ def plan(fleet: FleetSnapshot, now: datetime, notes: Notes | None = None) -> tup
     upgrade, flying = fleet.upgrade, in_flight(fleet)
     if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
         return _leave(fleet, now, abandoned=bool(flying))
-    if upgrade.finished and not flying and not retry.retry_asked(upgrade):
+    if upgrade.finished and not flying and not upgrade.retry_asked:
         return ()
-    if upgrade.finished and retry.retry_asked(upgrade) and _was_aborted(upgrade):
+    if upgrade.finished and upgrade.retry_asked and _was_aborted(upgrade):
         return _ignore_retry(upgrade)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return _reject(fleet, flying, spec, now)
@@ -147,17 +157,23 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, notes: Note
     upgrade, decided = fleet.upgrade, notes.decide(fleet, spec, now)
     intent, advances, entries = decided.intent, decided.advances, decided.admitting.admissions
     slots = tuple(sorted({*decided.kept, *(action.node for action in entries if isinstance(action, Admit))}))
-    if upgrade.finished and (intent.preparations or not retry.retry_asked(upgrade)):
-        return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
+    settled = _with_slots(decided.admitting, slots, advances, now, notes.recall)
+    if upgrade.finished and (intent.preparations or not upgrade.retry_asked):
+        return (*advances, *intent.preparations, *reported(upgrade, settled.rollout.upgrade.status))
 
-    settled = _with_slots(decided.admitting, slots, now, notes.recall)
     state = state_of(settled.rollout, settled.decision)
-    reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
-    impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
+    reopened = retry.is_carried_out(intent.rollout, now) or retry.is_void(intent.rollout)
+    late = overdue(settled.rollout.fleet, now)
+    impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks, late)
     status = summarise(
         settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
-    events = (*new_events(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
+    status = replace(status, missing=missing(fleet, slots, now))
+    events = (
+        *new_events(settled.rollout, upgrade.status, status),
+        *impediment_events(upgrade.status, status),
+        *retry_events(upgrade, status),
+    )
     blanks = held_back(claims.clear_stale(intent.rollout), fleet.setbacks, now)
     return (*advances, *intent.preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
 
@@ -171,24 +187,37 @@ def _advances(
 
 def _decide(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall) -> _Decided:
     """Advance the nodes in flight, and see who may start with the slots that are free then."""
-    intent = intend(fleet, spec, now, recall)
+    told = with_record(fleet, record(fleet))
+    intent = intend(told, spec, now, recall)
     flying, members = intent.rollout.flying, intent.rollout.members
     terms = Terms(spec=spec, waves={name: members[name].wave for name in flying})
     advances = _advances(fleet, terms, flying, now)
     kept = _slots(flying, advances)
-    after = intent if fleet.upgrade.finished else _with_slots(intent, kept, now, recall)
+    after = intent if fleet.upgrade.finished else _with_slots(intent, kept, advances, now, recall)
     same_wave = after.position.index == intent.position.index  # else the end of the wave is put on record first
-    return _Decided(intent=intent, advances=advances, kept=kept, admitting=after if same_wave else intent)
+    return _Decided(fleet=fleet, intent=intent, advances=advances, kept=kept, admitting=after if same_wave else intent)
 
 
-def _with_slots(intent: Intent, slots: tuple[NodeName, ...], now: datetime, recall: Recall) -> Intent:
-    """Return the intent as it will be once the status names these nodes as being in flight."""
+def _with_slots(
+    intent: Intent, slots: tuple[NodeName, ...], advances: tuple[NodeAction, ...], now: datetime, recall: Recall
+) -> Intent:
+    """Return the intent as it will be once the status names these nodes as being in flight, and who has failed."""
     fleet = intent.rollout.fleet
     if slots == intent.rollout.flying:
         return intent
-    status = replace(fleet.upgrade.status, in_flight=slots)
-    fleet = replace(fleet, upgrade=replace(fleet.upgrade, status=status))
-    return intend(fleet, intent.rollout.spec, now, recall)
+    return intend(_freed(fleet, slots, advances), intent.rollout.spec, now, recall)
+
+
+def _freed(fleet: FleetSnapshot, slots: tuple[NodeName, ...], advances: tuple[NodeAction, ...]) -> FleetSnapshot:
+    """Return the input as if only these nodes were in flight, and the failures of the others on record."""
+    freed = frozenset(in_flight(fleet)) - {*slots}
+    lost = [
+        action.failure
+        for action in advances
+        if isinstance(action, FreeSlot) and action.failure is not None and action.node in freed
+    ]
+    fleet = with_record(fleet, record(fleet, freed, lost))
+    return replace(fleet, upgrade=replace(fleet.upgrade, status=replace(fleet.upgrade.status, in_flight=slots)))
 
 
 def _slots(flying: tuple[NodeName, ...], advances: tuple[NodeAction, ...]) -> tuple[NodeName, ...]:
@@ -203,10 +232,14 @@ def _reject(
     upgrade = fleet.upgrade
     advances = _advances(fleet, None, flying, now)
     slots = _slots(flying, advances)
+    told = _freed(fleet, slots, advances)
     if upgrade.finished:
-        return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
-    impeded_by = impediments(advances, fleet.setbacks)
-    status = rejected(upgrade, objection, slots, now, impeded_by=impeded_by)
+        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
+        return (*advances, *accepted_events(upgrade, status), *reported(upgrade, status))
+    impeded_by = impediments(advances, fleet.setbacks, overdue(told, now))
+    status = replace(
+        rejected(told.upgrade, objection, slots, now, impeded_by=impeded_by), missing=missing(fleet, slots, now)
+    )
     return (*advances, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION, NodeView
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
     AddFinalizer,
@@ -223,7 +223,13 @@ class Actuator:
 
     async def _set_schedulable(self, node: NodeView, *, cordoned_by: str | None) -> None:
         """Cordon or uncordon the node, and record the owner of the cordon in the same write."""
-        await self._kube.merge(NODES, node.name, cordon(cordoned_by), resource_version=node.resource_version)
+        await self._kube.merge(
+            NODES,
+            node.name,
+            cordon(cordoned_by),
+            resource_version=node.resource_version,
+            field_manager=CORDON_MANAGER,
+        )
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""

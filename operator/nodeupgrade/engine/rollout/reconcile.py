@@ -13,7 +13,6 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait, WriteStatus
-from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
 from nodeupgrade.domain.rollout.report.conditions import of_internal_error
 from nodeupgrade.domain.rollout.select.membership import in_flight
@@ -291,4 +290,4 @@ def _wait_over_in(actions: Iterable[NodeAction], now: datetime) -> float | None:
 
 def _needs_work(upgrade: Upgrade | None) -> bool:
     """Report whether a pass may have something to do; an unreadable NodeUpgrade counts, so that its pass reports it."""
-    return upgrade is None or upgrade.active or upgrade.deleting or retry_asked(upgrade)
+    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_asked

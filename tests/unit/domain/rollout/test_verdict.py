@@ -8,17 +8,17 @@ import pytest
 from nodeupgrade.api.shared.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.task.status import StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict
 from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object
 
 STOPPED = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SETTLED = STOPPED + timedelta(seconds=20)
+SETTLED = STOPPED + timedelta(seconds=80)
 END = SETTLED + timedelta(minutes=1)
 NODE = NodeView(
     name=NodeName("node-0"),
@@ -107,3 +107,69 @@ def test_a_restart(ended: datetime, outcome: Verdict, told: str) -> None:
     assert isinstance(verdict, RunVerdict)
     assert verdict.outcome is outcome
     assert told in verdict.message
+
+
+def after(*, ended: datetime, code: int = 1) -> Pod:
+    """The pod, whose container restarted, as the API shows it."""
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    before = {"lastState": {"terminated": {"finishedAt": ended.isoformat(), "exitCode": code}}}
+    again = {**container, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1, **before}
+    return parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": [again]}})
+
+
+def reported(*, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False) -> Task:
+    """The task of a run of which the node reports these times, and maybe that the container ended by itself."""
+    steps = (
+        StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=stopped, finished_at=stopped),
+        StepStatus(name="verify", result=StepResult.DONE, started_at=stopped, finished_at=settled),
+    )
+    counts = ContainerCounts(ended_list=("default/web/main",) if ended else ())
+    return replace(TASK, status=replace(TASK.status, steps=steps, containers=counts))
+
+
+LATER = END + timedelta(minutes=1)
+DURING = STOPPED + timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("task", "pod", "outcome", "told"),
+    [
+        (reported(stopped=LATER), after(ended=DURING), Verdict.FAILED, "restarted: default/web/main"),
+        (reported(settled=STOPPED), after(ended=DURING), Verdict.FAILED, "restarted: default/web/main"),
+        (reported(settled=LATER), after(ended=DURING), Verdict.FAILED, "restarted: default/web/main"),
+        (reported(ended=True), after(ended=DURING, code=137), Verdict.FAILED, "restarted: default/web/main"),
+        (reported(ended=True), after(ended=DURING, code=143), Verdict.FAILED, "restarted: default/web/main"),
+        (
+            reported(ended=True),
+            after(ended=DURING, code=3),
+            Verdict.SUCCEEDED,
+            "1 container not ended by the kubelet, as the node reports: default/web/main",
+        ),
+        (
+            reported(stopped=STOPPED),
+            after(ended=STOPPED - timedelta(minutes=1)),
+            Verdict.SUCCEEDED,
+            "1 container restarted before the run, as the node reports: default/web/main",
+        ),
+    ],
+    ids=["stop in the future", "settled at once", "settled in the future", "killed", "terminated", "crashed", "before"],
+)
+def test_what_a_node_reports_hides_nothing_that_the_api_shows(
+    task: Task, pod: Pod, outcome: Verdict, told: str
+) -> None:
+    verdict = decide_verdict(NODE, task, (pod,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is outcome
+    assert told in verdict.message
+
+
+def test_a_run_that_ends_in_the_future_is_not_waited_for() -> None:
+    ends = replace(TASK.status, finished_at=datetime(9999, 1, 1, tzinfo=UTC))
+    task = replace(TASK, spec=replace(TASK.spec, deadline=END), status=ends)
+    late = END + TASK.spec.verify.node_ready_timeout + timedelta(seconds=1)
+
+    verdict = decide_verdict(replace(NODE, ready=False), task, (BEFORE,), late)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is Verdict.FAILED

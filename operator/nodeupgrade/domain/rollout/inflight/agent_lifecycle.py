@@ -9,6 +9,7 @@ was lost: then only an agent that inspects the node can tell.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
@@ -23,6 +24,9 @@ AGENT_MAY_TAKE = timedelta(minutes=3)
 
 UNSTARTED_AFTER = timedelta(minutes=1)
 """Age from which an agent pod that the kubelet has not started is reported."""
+
+UNHEARD_AFTER = timedelta(minutes=1)
+"""How long an agent may run without having reported anything before that is reported."""
 
 _WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
 _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
@@ -99,6 +103,8 @@ def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
         return _unavailable(task, pod, f"cannot start: {pod.blocked}", artifact=pod.blocked_on_artifact)
     if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
         return _unavailable(task, pod, "has not been started by the node's kubelet")
+    if _silent(task) and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
+        return _unavailable(task, pod, f"runs since {timestamp(pod.running_since)} and has not reported anything")
     return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"node {task.name} reports {task.reported.phase}")
 
 

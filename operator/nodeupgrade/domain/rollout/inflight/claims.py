@@ -32,8 +32,9 @@ def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[Node
     """
     if rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT:
         return ()
+    goes_on = not rollout.upgrade.finished or rollout.upgrade.retry_asked
     due: list[NodeAction] = [*reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
-    if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and not rollout.upgrade.finished:
+    if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and goes_on:
         due += _claimed(rollout, now)
     return tuple(due[:WRITES_AT_ONCE])
 

@@ -6,6 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import DeleteAgent, DropTask, FreeSlot, NodeAction, Release, RestoreCordon
@@ -36,10 +37,14 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
     return (FreeSlot(node=name, reason=reason, message=message),)
 
 
-def clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
-    """Delete agent and task of a node on which nothing can or need be done, then free its slot."""
+def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: NodeFailure | None = None) -> NodeAction:
+    """Delete agent and task of a node on which nothing can or need be done, then free its slot.
+
+    A task with a verdict stays: the write that frees the slot puts it on record.
+    """
     if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
         return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
-    if (task := fleet.own_task(name)) is not None:
+    if (task := fleet.own_task(name)) is not None and task.verdict is None:
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
-    return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
+    return FreeSlot(node=name, reason=reason, message=message, failure=failure)

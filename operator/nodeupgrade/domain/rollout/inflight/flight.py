@@ -11,9 +11,10 @@ from datetime import datetime
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, of_kind
-from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
@@ -21,6 +22,7 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     CreateAgent,
+    DeleteAgent,
     DropTask,
     FreeSlot,
     Judge,
@@ -30,10 +32,12 @@ from nodeupgrade.domain.rollout.actions import (
     StartTask,
     Wait,
 )
+from nodeupgrade.domain.rollout.failures import record_of
 from nodeupgrade.domain.rollout.inflight import baseline, guard_lifecycle
-from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend, is_untouched
+from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend
 from nodeupgrade.domain.rollout.inflight.claims import task_spec
 from nodeupgrade.domain.rollout.inflight.ending import clear_away, end
+from nodeupgrade.domain.rollout.inflight.missing import is_given_up, lost, may_be_running
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.rollout.select.admission import judge
 from nodeupgrade.domain.rollout.select.membership import selects, serves
@@ -78,9 +82,11 @@ def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
     node = fleet.nodes.get(name)
     if node is None:
-        return _gone(fleet, name, now)
+        return _gone(fleet, terms, name, now)
     task = fleet.tasks.get(name)
     if task is not None and task.spec.node_uid != node.uid:
+        if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
+            return clear_away(fleet, name, f"node {name} was replaced after its run")
         message = f"node {name} was replaced by another one of the same name"
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
@@ -118,14 +124,15 @@ def called_off(upgrade: Upgrade) -> Finding | None:
     return None
 
 
-def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
-    """Handle a missing Node: in mid-run, wait until the deadline, since a starting kubelet registers its Node again."""
-    task = fleet.own_task(name)
-    begun = task is not None and task.open and not is_untouched(task) and not task.reported.phase.terminal
-    if task is not None and begun and task.spec.deadline is not None and now <= task.spec.deadline:
-        message = f"node {name} does not exist any more, but its run was going on and its kubelet may register it again"
+def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+    """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
+    message = f"node {name} does not exist any more"
+    if not may_be_running(fleet, name):
+        return clear_away(fleet, name, message)
+    if not is_given_up(fleet, name, now):
+        message = f"{message}, but a run may be going on and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
-    return clear_away(fleet, name, f"node {name} does not exist any more")
+    return clear_away(fleet, name, message, lost(fleet, name, "" if terms is None else terms.waves.get(name, ""), now))
 
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
@@ -171,6 +178,8 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
     Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
+    if (failure := record_of(fleet, name)) is not None:
+        return _end_without_task(fleet, node, failure, ours=ours)
     looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
@@ -189,6 +198,18 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
         spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
     message = f"the task of node {name} is gone, and is made again: a run may be going on"
     return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
+
+
+def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure, *, ours: bool) -> NodeAction:
+    """Clean up after a run whose verdict is on record, and whose task is gone."""
+    name, pod = node.name, fleet.agents.get(node.name)
+    if ours and failure.outcome is not Verdict.ROLLBACK_FAILED:
+        return RestoreCordon(
+            node=name, view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again"
+        )
+    if pod is not None and not pod.deleting:
+        return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
 
 
 def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime) -> StartTask:

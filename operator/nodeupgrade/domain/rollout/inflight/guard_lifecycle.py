@@ -16,7 +16,6 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
@@ -30,7 +29,7 @@ def needs_parameters(fleet: FleetSnapshot) -> bool:
     upgrade, server = fleet.upgrade, fleet.server
     if not guard.has_policies(server):
         return False
-    starting = upgrade.spec if not upgrade.finished or retry_asked(upgrade) else None
+    starting = upgrade.spec if not upgrade.finished or upgrade.retry_asked else None
     if starting is not None and guard.is_wanted(starting.verify, KubeletVersion.parse(starting.version)):
         return True
     own = (fleet.own_task(name) for name in in_flight(fleet))

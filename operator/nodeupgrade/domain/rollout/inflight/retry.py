@@ -12,7 +12,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, new_run_id
 from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, Verdict
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.rollout.actions import Reopen
 from nodeupgrade.domain.rollout.select.node_state import Place
@@ -22,14 +21,25 @@ RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
 """Verdicts that a retry clears; a node that could not be rolled back needs a person."""
 
 
-def retry_asked(upgrade: Upgrade) -> bool:
-    """Report whether a retry is requested that has not been handled."""
-    return upgrade.retry not in {"", upgrade.status.last_handled_retry}
+def is_carried_out(rollout: RolloutView, now: datetime) -> bool:
+    """Report whether every node that the retry is about waits for its turn again, so that the retry is handled.
+
+    Nodes that failed and whose tasks were deleted must be claimed again before.
+    """
+    if is_void(rollout):
+        return False
+    claimed = not any(member.record is not None for member in rollout.unclaimed)
+    return claimed and not any(reopened(rollout, now, by_itself=False))
+
+
+def is_void(rollout: RolloutView) -> bool:
+    """Report whether nothing is tried again because the rollout is being aborted or deleted."""
+    return rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT
 
 
 def reopened(rollout: RolloutView, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
     """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically."""
-    wanted = rollout.upgrade.retry if retry_asked(rollout.upgrade) else None
+    wanted = rollout.upgrade.retry if rollout.upgrade.retry_asked else None
     for member in rollout.members.values():
         task = member.task
         if task is None or task.verdict is None or member.view is None or member.place is Place.IN_FLIGHT:

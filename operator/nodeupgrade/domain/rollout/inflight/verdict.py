@@ -41,10 +41,10 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
         return _not_yet("its pods have not been read yet")
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
         return _not_yet(unready)
-    listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
+    listed = _restarted(task, pods or (), now) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
-    noted = _readiness(task, pods or ())
+    noted = _readiness(task, pods or (), now)
     return RunVerdict(
         run_id=task.spec.run_id,
         outcome=outcome,
@@ -83,16 +83,27 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 
-def _readiness(task: Task, pods: tuple[Pod, ...]) -> str:
-    """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing."""
+def _readiness(task: Task, pods: tuple[Pod, ...], now: datetime) -> str:
+    """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing.
+
+    That includes what the API shows as restarted and only the node side can excuse.
+    """
     flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
     unready = () if before is None else baseline.no_longer_ready(before, pods)
-    later = _restarted_later(task, pods)
+    later = _restarted_later(task, pods, now)
+    excused = sorted({*_ended(task, pods)} & {*_seen_restarted(task, pods, None, None)})
+    earlier = _restarted_earlier(task, pods, now)
     least = "at least " if len(flaps) == CONTAINERS_LISTED else ""
     notes = (
         f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
         f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
         f"{counted(len(later), 'container')} restarted after the kubelet had settled: {_named(later)}" if later else "",
+        f"{counted(len(excused), 'container')} not ended by the kubelet, as the node reports: {_named(tuple(excused))}"
+        if excused
+        else "",
+        f"{counted(len(earlier), 'container')} restarted before the run, as the node reports: {_named(earlier)}"
+        if earlier
+        else "",
     )
     return "; ".join(filter(None, notes))
 
@@ -119,42 +130,77 @@ def _unready(node: NodeView, task: Task) -> str | None:
 
 
 def _may_still_become_ready(task: Task, now: datetime) -> bool:
-    finished = task.reported.finished_at
-    timeout = task.spec.verify.node_ready_timeout
-    return finished is not None and now < finished + timeout
+    """Report whether it is waited for: from the end of the run, which by our clock is not after the deadline."""
+    ends = [each for each in (task.reported.finished_at, task.spec.deadline) if each is not None]
+    return task.reported.finished_at is not None and now < min(ends) + task.spec.verify.node_ready_timeout
 
 
-def _restarted(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
+def _restarted(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
     """Return the restarted containers: those the node side saw and those the API shows, since either may miss some.
 
-    The API does not distinguish a container that ended by itself from one that a kubelet replaced; only the node side
-    can tell. Restarts after the kubelet had settled, while its probes were awaited, are not caused by the run.
+    Only the node side can tell a container that ended by itself from one that a kubelet replaced. It is believed as far
+    as the API shows nothing else, and the verdict names what depends on it. Restarts after the kubelet had settled,
+    while its probes were awaited, are not caused by the run.
     """
-    counts = task.reported.containers
-    seen = _seen_restarted(task, pods, _settled_at(task.reported))
-    return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
+    seen = _seen_restarted(task, pods, _stopped_at(task, now), _settled_at(task, now))
+    return tuple(sorted({*seen, *task.reported.containers.restarted_list} - {*_ended(task, pods)}))
 
 
-def _restarted_later(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
+def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
+    """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
+
+    It does if the instance was killed. A container that ended with its pod is not shown by the API any more.
+    """
+    shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
+    seen = _seen_restarted(task, pods, None, None)
+    told = task.reported.containers.ended_list
+    return tuple(name for name in told if name not in seen or shown[name].previous_exit_code not in _KILLED)
+
+
+_KILLED = frozenset({None, 137, 143, 255})
+"""Exit codes of instances that were ended by a signal, or of which nothing is known."""
+
+
+def _restarted_later(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
     """Return containers that restarted after the kubelet had settled."""
-    all_seen = _seen_restarted(task, pods, None)
-    return tuple(sorted({*all_seen} - {*_restarted(task, pods), *task.reported.containers.ended_list}))
+    every = _seen_restarted(task, pods, _stopped_at(task, now), None)
+    return tuple(sorted({*every} - {*_restarted(task, pods, now), *_ended(task, pods)}))
 
 
-def _seen_restarted(task: Task, pods: tuple[Pod, ...], until: datetime | None) -> tuple[str, ...]:
+def _restarted_earlier(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
+    """Return containers that restarted after the baseline and, as the node side reports, before the kubelet stopped."""
+    every = _seen_restarted(task, pods, None, None)
+    return tuple(sorted({*every} - {*_seen_restarted(task, pods, _stopped_at(task, now), None)}))
+
+
+def _seen_restarted(
+    task: Task, pods: tuple[Pod, ...], since: datetime | None, until: datetime | None
+) -> tuple[str, ...]:
     before = baseline.parse(task.baseline)
     if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
         pods = tuple(pod for pod in pods if not pod.mirror)
-    return () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported), until)
+    return () if before is None else baseline.restarted(before, pods, since, until)
 
 
-def _settled_at(status: TaskStatus) -> datetime | None:
-    """Return when the run stopped watching containers, or None if it never got there."""
-    settled = (step.finished_at for step in status.steps if step.name == Step.VERIFY and step.result is StepResult.DONE)
-    return next(settled, None)
+def _settled_at(task: Task, now: datetime) -> datetime | None:
+    """Return when the run stopped watching containers; None if it never got there, or if that cannot be true.
+
+    By the control plane's clock, it is over now, and it has lasted for the settle period since the kubelet stopped.
+    """
+    steps, stopped = task.reported.steps, _stopped_at(task, now)
+    done = (step.finished_at for step in steps if step.name == Step.VERIFY and step.result is StepResult.DONE)
+    settled = next(done, None)
+    if settled is None or stopped is None or not stopped + task.spec.verify.settle <= settled <= now:
+        return None
+    return settled
 
 
-def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
-    """Return when the kubelet was stopped; earlier restarts are not caused by the run."""
-    stopped = (step.started_at for step in status.steps if step.name == Step.STOP_KUBELET)
-    return next(stopped, status.started_at)
+def _stopped_at(task: Task, now: datetime) -> datetime | None:
+    """Return when the kubelet was stopped, or None if that cannot be true; earlier restarts are not the run's doing.
+
+    Without it, whatever has restarted since the baseline counts.
+    """
+    status = task.reported
+    reported = (step.started_at for step in status.steps if step.name == Step.STOP_KUBELET)
+    stopped = next(reported, status.started_at)
+    return stopped if stopped is not None and stopped <= now else None

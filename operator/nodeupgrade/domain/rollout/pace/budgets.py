@@ -17,6 +17,7 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.rollout.pace.gates import Situation
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.select.waves import WaveRoster
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
@@ -123,7 +124,7 @@ def growth(situation: Situation, nodes: Nodes) -> StartDecision:
         wave = rollout.waves[at]
         own = wave.terms.max_concurrent
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
-        limit = slots(rule, limit, (verdict.outcome is Verdict.SUCCEEDED for verdict in _decided(wave.members)))
+        limit = slots(rule, limit, _successes(wave))
     return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
 
 
@@ -230,6 +231,13 @@ def _fitting(
 
 def _in_flight(rollout: RolloutView) -> list[NodeState]:
     return [rollout.members[name] for name in rollout.flying]
+
+
+def _successes(wave: WaveRoster) -> list[bool]:
+    """Return whether each finished node of a wave succeeded, in the order of the verdicts."""
+    ends = [(str(each.decided_at), each.outcome is Verdict.SUCCEEDED) for each in _decided(wave.members)]
+    ends += [(str(each.time), False) for each in wave.departed.listed]
+    return [succeeded for _, succeeded in sorted(ends, key=lambda end: end[0])]
 
 
 def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:

@@ -52,6 +52,8 @@ def not_ended_by_a_check(situation: Situation) -> Finding | None:
 def no_node_is_lost(situation: Situation) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
     lost = [s.node for s in situation.rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    gone = situation.rollout.departed.listed
+    lost += [each.node for each in gone if each.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
     return Finding(
@@ -62,11 +64,10 @@ def no_node_is_lost(situation: Situation) -> Finding | None:
 def threshold(situation: Situation) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
     rollout = situation.rollout
-    limit = rollout.spec.strategy.failure_threshold.of(rollout.total)
-    failed = sum(member.failed for member in rollout.members.values())
-    if failed < max(1, limit):
+    limit = rollout.spec.strategy.failure_threshold.of(rollout.total + rollout.departed.total)
+    if rollout.failed < max(1, limit):
         return None
-    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
+    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(rollout.failed, 'node')} failed")
 
 
 def wave_threshold(situation: Situation) -> Finding | None:
@@ -74,11 +75,9 @@ def wave_threshold(situation: Situation) -> Finding | None:
     for wave in situation.rollout.waves:
         if wave.terms.failure_threshold is None:
             continue
-        failed = sum(member.failed for member in wave.members)
-        if failed >= max(1, wave.terms.failure_threshold.of(len(wave.members))):
-            return Finding(
-                reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} of wave {wave.name} failed"
-            )
+        if wave.failed >= max(1, wave.terms.failure_threshold.of(wave.total)):
+            detail = f"{counted(wave.failed, 'node')} of wave {wave.name} failed"
+            return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=detail)
     return None
 
 

@@ -52,4 +52,5 @@ def _last_verdict(rollout: RolloutView) -> datetime | None:
     tasks = (member.task for member in rollout.members.values() if member.judged is not None)
     verdicts = (task.verdict for task in tasks if task is not None)
     times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    times += [failure.time for failure in rollout.departed.listed if failure.time is not None]
     return max(times, default=None)

@@ -105,6 +105,12 @@ def of_rejected(before: UpgradeStatus, objection: Finding, state: RolloutState) 
     return (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:])
 
 
+def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Undated:
+    """Return the condition that says why a retry of a rollout that has ended is not carried out."""
+    message = f"retry {upgrade.retry} waits, and is carried out once the spec is accepted: {objection.message}"
+    return _false(ConditionType.ACCEPTED, objection.reason, message)
+
+
 def of_rollout(
     rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals
 ) -> tuple[Undated, ...]:
@@ -155,6 +161,9 @@ def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> Undated:
         return _false(ConditionType.ZERO_RESTART, Reason.RESTARTS_DETECTED, message)
     if unknown := counting.unknown_containers(rollout):
         message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
+        return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
+    if unknown := counting.unknown_nodes(rollout):
+        message = f"of {counted(unknown, 'node')} it is not known whether containers restarted"
         return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
     if totals.baseline and rollout.spec.action is not RolloutAction.PLAN:
         if totals.recreated:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURES_LISTED, shorten
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, shorten
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
@@ -22,10 +22,11 @@ from nodeupgrade.api.upgrade.status import (
     WaveState,
     WaveStatus,
 )
-from nodeupgrade.api.upgrade.waves import ApprovalPolicy
+from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept
+from nodeupgrade.domain.rollout.select.departed import NOBODY, Departed
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, approved_by, state_of
+from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, approved_by, needs_approval, state_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -35,21 +36,21 @@ _TOLD = 3
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
-def count(members: Iterable[NodeState]) -> Counts:
-    """Count nodes by state; a node that is held, or was only prechecked, counts as pending."""
+def count(members: Iterable[NodeState], gone: Departed = NOBODY) -> Counts:
+    """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
     outcomes = Counter(member.outcome for member in states)
     return Counts(
-        total=len(states),
+        total=len(states) + gone.total,
         pending=places[Place.PENDING] + places[Place.HELD] + places[Place.CHECKED],
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
         skipped=places[Place.SKIPPED],
-        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED],
-        failed=outcomes[Verdict.FAILED],
-        rolled_back=outcomes[Verdict.ROLLED_BACK],
-        rollback_failed=outcomes[Verdict.ROLLBACK_FAILED],
+        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.refused,
+        failed=outcomes[Verdict.FAILED] + gone.of(Verdict.FAILED) + gone.more.failed,
+        rolled_back=outcomes[Verdict.ROLLED_BACK] + gone.of(Verdict.ROLLED_BACK),
+        rollback_failed=outcomes[Verdict.ROLLBACK_FAILED] + gone.of(Verdict.ROLLBACK_FAILED),
     )
 
 
@@ -67,7 +68,9 @@ def containers(rollout: RolloutView) -> ContainerTotals:
         rewritten=sum(each.rewritten for each in reported),
         unchanged=sum(each.unchanged for each in reported),
         recreated=sum(each.recreated for each in reported),
-        restarted=sum(task.verdict.restarted for task in done if task.verdict is not None),
+        restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
+        + sum(failure.restarted or 0 for failure in _recorded(rollout))
+        + rollout.departed.restarted,
     )
 
 
@@ -76,8 +79,20 @@ def unknown_containers(rollout: RolloutView) -> int:
     return sum(task.reported.containers.unknown for task in _verified(rollout))
 
 
+def unknown_nodes(rollout: RolloutView) -> int:
+    """Count the nodes whose tasks are gone and of which it is unknown what restarted."""
+    return sum(failure.restarted is None for failure in _recorded(rollout)) + rollout.departed.unknown
+
+
 def _verified(rollout: RolloutView) -> list[Task]:
-    return [s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None]
+    tasks = (s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None)
+    return [task for task in tasks if task.verdict is not None]
+
+
+def _recorded(rollout: RolloutView) -> list[NodeFailure]:
+    """Return the failures of members whose tasks do not tell of them."""
+    members = (s for s in rollout.members.values() if s.task is None or s.task.verdict is None)
+    return [s.record for s in members if s.record is not None]
 
 
 def skips(rollout: RolloutView) -> dict[str, int]:
@@ -108,12 +123,24 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
     Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
-    failing = [s for s in rollout.members.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
+    on_record = kept(rollout.upgrade.status).listed
+    known = {failure.uid for failure in on_record}
+    members = {uid_kept(s.view.uid): s for s in rollout.members.values() if s.view is not None}
+    listed = sorted(
+        (_as_told(failure, members.get(failure.uid)) for failure in on_record),
+        key=lambda failure: failure.outcome is Verdict.REFUSED,
+    )
+    failing = [
+        s
+        for s in rollout.members.values()
+        if (s.place is Place.REFUSED or s.outcome not in _FINE)
+        and (s.view is None or uid_kept(s.view.uid) not in known)
+    ]
     if rollout.upgrade.status.planned_at is None:
         queued_for = {member.node for member in rollout.held}
         failing = [member for member in failing if member.node not in queued_for]
     failing.sort(key=lambda member: member.place is Place.REFUSED)
-    return tuple(
+    others = (
         NodeFailure(
             node=member.node,
             reason=member.reason.value,
@@ -121,8 +148,18 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
             message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH),
             time=since.get((member.node, member.reason.value)) or now,
         )
-        for member in failing[:FAILURES_LISTED]
+        for member in failing[: FAILURES_LISTED - len(listed)]
     )
+    return (*listed, *others)
+
+
+def _as_told(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
+    """Return a failure on record with what its node tells now: when it is looked at again, for instance."""
+    if member is None or member.task is None or member.task.verdict is None or not member.begun:
+        return failure
+    if member.place is Place.IN_FLIGHT:
+        return failure
+    return replace(failure, message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH))
 
 
 def wave_statuses(rollout: RolloutView, at: WavePosition, now: datetime) -> tuple[WaveStatus, ...]:
@@ -162,8 +199,8 @@ def _was_checked(member: NodeState) -> bool:
 
 
 def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: WaveStatus, now: datetime) -> WaveStatus:
-    counts = count(roster.members)
-    manual = roster.terms.approval is ApprovalPolicy.MANUAL
+    counts = count(roster.members, roster.departed)
+    manual = before.approved_at is not None or needs_approval(rollout.waves, rollout.waves.index(roster))
     approver = approved_by(rollout.upgrade, roster.name) if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
     begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN
@@ -176,6 +213,7 @@ def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: Wa
         refused=counts.refused,
         failed=failed(counts),
         in_progress=counts.in_progress,
+        unlisted=kept(rollout.upgrade.status).more.get(roster.name, NONE),
         started_at=before.started_at or (now if begun else None),
         completed_at=(before.completed_at or now) if over else None,
     )
@@ -190,4 +228,4 @@ def _step(member: NodeState) -> str:
     task: Task | None = member.task
     if task is None or task.verdict is None or not member.begun:
         return ADMISSION
-    return task.reported.failed_step or ("preflight" if task.verdict.outcome is Verdict.REFUSED else "run")
+    return step_of(task)[:FAILURE_WORD_LENGTH]

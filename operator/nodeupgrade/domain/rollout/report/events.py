@@ -6,6 +6,7 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, UpgradeStatus, WaveStatus
+from nodeupgrade.domain.rollout import failures
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.counting import ADMISSION
@@ -32,6 +33,27 @@ def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Repo
     if now.status is not ConditionStatus.TRUE or now.message == conditions.find(before, ConditionType.IMPEDED).message:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def accepted_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report that the spec of a rollout that has ended is rejected, for which it is not tried again."""
+    known, now = (conditions.find(status, ConditionType.ACCEPTED) for status in (upgrade.status, after))
+    if now.message == known.message or now.status is not ConditionStatus.FALSE:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def retry_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report that a retry was carried out, and how many failures do not count any more."""
+    before = upgrade.status
+    if after.last_handled_retry == before.last_handled_retry:
+        return ()
+    dropped = failures.numbered(before) - failures.numbered(after)
+    told = "1 earlier failure does" if dropped == 1 else f"{dropped} earlier failures do"
+    message = f"retry {after.last_handled_retry} is carried out" + (
+        f"; {told} not count any more" if dropped > 0 else ""
+    )
+    return (Report(reason=Reason.RETRIED, message=message),)
 
 
 def reported(

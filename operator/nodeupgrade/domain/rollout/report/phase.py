@@ -1,7 +1,7 @@
 """The state of a rollout as a whole: phase, reason and message."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.spec import Verdict
@@ -9,10 +9,11 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
+from nodeupgrade.domain.rollout.inflight.overdue import STALLED_AFTER, overdue
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.report import counting
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, known_reason
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 
@@ -46,14 +47,14 @@ _PHASES = {
 
 def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
     """Return the state of the rollout, given which nodes may start or why none may."""
-    counts = counting.count(rollout.members.values())
+    counts = counting.count(rollout.members.values(), rollout.departed)
     done = _done(rollout, counts)
     if rollout.upgrade.deleting:
         return RolloutState(
             phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
         )
     if rollout.flying:
-        return _flying(rollout, counts, done)
+        return _late(rollout, decision, done) or _flying(rollout, counts, done)
     if rollout.spec.action is RolloutAction.ABORT:
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
     if name := rollout_health.ended_by(rollout):
@@ -81,6 +82,27 @@ def held_back(decision: StartDecision) -> RolloutState:
 def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
     """Return the state of a rollout that ended without success; Stalled makes tools stop waiting."""
     return RolloutState(phase=phase, reason=reason, message=message, stalled=True, over=True)
+
+
+def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutState | None:
+    """Return the state while nodes are in flight and a person is needed all the same; None if none is.
+
+    That is so once a timeout of the rollout has passed, and once only nodes are left in flight whose runs never end.
+    """
+    if rollout.spec.action is RolloutAction.PLAN:
+        return None
+    names = f"{', '.join(rollout.flying[:_NAMED])}{' …' if len(rollout.flying) > _NAMED else ''}"
+    if decision.reason is Reason.TIMED_OUT:
+        return held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
+    lost = overdue(rollout.fleet, rollout.now, STALLED_AFTER)
+    if not lost or len(lost) < len(rollout.flying) or decision.nodes:
+        return None
+    more = f" (in flight: {names})" if len(lost) > 1 else ""
+    message = f"{done}; {lost[0].message}{more}"
+    return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NODE_OVERDUE, message=message, stalled=True)
+
+
+_NAMED = 3
 
 
 def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
@@ -148,11 +170,16 @@ def _blocked(blocking: list[NodeState]) -> RolloutState:
 def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     """Return the final state, once no node is left to upgrade."""
     members = tuple(rollout.members.values())
-    if unsuccessful := [s for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]:
+    unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
+    unsuccessful += [(known_reason(each.reason), each.message) for each in rollout.departed.listed]
+    if number := len(unsuccessful) + rollout.departed.more.failed + rollout.departed.more.refused:
         others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
-        more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
-        return ended(RolloutPhase.FAILED, _only(unsuccessful) or others, unsuccessful[0].message + more)
+        more = f" ({counted(number - 1, 'more node')} did not succeed)" if number > 1 else ""
+        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes did not succeed that are gone")
+        alike = {reason for reason, _ in unsuccessful}
+        only = next(iter(alike)) if len(alike) == 1 and number == len(unsuccessful) else others
+        return ended(RolloutPhase.FAILED, only, first + more)
     if (unproven := rollout_health.unproven(rollout)) is not None:
         return held_back(StartDecision(reason=unproven.reason, message=f"{done}; {unproven.message}"))
     if counts.skipped == counts.total:

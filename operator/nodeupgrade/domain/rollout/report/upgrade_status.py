@@ -9,7 +9,6 @@ from nodeupgrade.api.upgrade.status import RolloutPhase, UpgradeStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.report import conditions, counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
@@ -40,6 +39,17 @@ def rejected(
     )
 
 
+def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
+    """Return the status of a rollout that has ended, and whose retry waits because its spec is rejected.
+
+    The retry is not handled: it is carried out once the spec is accepted again.
+    """
+    told = conditions.of_refused_retry(upgrade, objection)
+    dated = conditions.dated(replace(upgrade, generation=upgrade.status.observed_generation), (told,), now)
+    others = tuple(each for each in upgrade.status.conditions if each.type != told.type)
+    return replace(upgrade.status, conditions=(*dated, *others))
+
+
 def summarise(
     rollout: RolloutView,
     at: WavePosition,
@@ -62,7 +72,7 @@ def summarise(
         impeded_by: What keeps nodes from making progress.
     """
     upgrade, spec = rollout.upgrade, rollout.spec
-    counts, totals = counting.count(rollout.members.values()), counting.containers(rollout)
+    counts, totals = counting.count(rollout.members.values(), rollout.departed), counting.containers(rollout)
     waves = counting.wave_statuses(rollout, at, now)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     upgrades = spec.action is not RolloutAction.PLAN
@@ -71,7 +81,7 @@ def summarise(
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
-        last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
+        last_handled_retry=upgrade.retry if reopened and upgrade.retry_asked else before.last_handled_retry,
         phase=state.phase.value,
         progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counting.failed(counts),

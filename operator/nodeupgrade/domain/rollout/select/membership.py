@@ -11,6 +11,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.failures import KEPT, is_on_record, kept, record_of
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -42,18 +43,29 @@ def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
 def is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, flying: Collection[NodeName]) -> bool:
     """Report whether a node belongs to the rollout.
 
-    It does if it holds a slot, has a verdict, matches now, or is named although it does not exist. Once the plan is
-    made, a node that would still have to be claimed came too late.
+    It does if it holds a slot, has a verdict, failed, matches now, or is named although it does not exist.
     """
     if name in flying:
         return True
     task, node = fleet.tasks.get(name), fleet.nodes.get(name)
     if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
-        return True
+        told = node is not None or task.verdict.outcome not in KEPT
+        return told or is_on_record(fleet.upgrade.status, task)
     if node is None:
         return name in spec.nodes.names and name not in spec.nodes.exclude.names
-    closed = fleet.upgrade.status.planned_at is not None and spec.nodes.membership is Membership.SNAPSHOT
-    return selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node))
+    return selects(spec.nodes, node) or record_of(fleet, name) is not None
+
+
+def came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
+    """Report whether a node that is selected was none of the plan's: only those that were claimed then take part.
+
+    A node that is selected by name always takes part, and so does whatever comes in the place of one that failed.
+    """
+    if fleet.upgrade.status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT:
+        return False
+    if node.name in spec.nodes.names or any(each.node == node.name for each in kept(fleet.upgrade.status).listed):
+        return False
+    return needs_claim(fleet, spec, node)
 
 
 def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:

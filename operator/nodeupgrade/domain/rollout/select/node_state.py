@@ -1,9 +1,8 @@
 """The state of each node of a rollout, derived from API objects alone."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
-from itertools import takewhile
 
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
@@ -11,43 +10,20 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import PASSING
 from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.rollout.failures import FAILURES, next_look, record_of
 from nodeupgrade.domain.rollout.select.admission import judge
 from nodeupgrade.domain.rollout.select.candidate import Candidate
-from nodeupgrade.domain.rollout.select.membership import claim_of
+from nodeupgrade.domain.rollout.select.membership import came_too_late, claim_of
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WAITED_FOR = frozenset(
     {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_CHANGING}
 )
 """Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
-
-FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
-"""Verdicts that count against the failure threshold; a refused node was not touched and does not count."""
-
-
-DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))
-"""Delay after each refusal in a row; after the last one, a person must request a retry."""
-
-
-def next_look(task: Task) -> datetime | None:
-    """Return when to retry a node that its agent refused; None if that is left to a person.
-
-    The agent itself has already retried for a minute. The result depends only on the task and its history, so a
-    restarted operator arrives at the same time.
-    """
-    verdict = task.verdict
-    if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:
-        return None
-    own = (task.spec.upgrade_ref.name, task.spec.to_version, Verdict.REFUSED)
-    in_a_row = takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, reversed(task.spec.history))
-    earlier = sum(1 for _ in in_a_row)
-    if verdict.reason not in PASSING or earlier >= len(DELAYS):
-        return None
-    return verdict.decided_at + DELAYS[earlier]
 
 
 class Place(StrEnum):
@@ -78,6 +54,7 @@ class NodeState:
         reason: why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details.
         task: the task by which the rollout claims it; None if it is not claimed.
         view: the Node; None if it does not exist.
+        record: the failure of this very Node that the status keeps; None if there is none.
         again: when a node that its agent REFUSED is retried automatically.
         judged: the verdict on its upgrade, known even while the node still holds its slot; None for prechecks.
     """
@@ -89,6 +66,7 @@ class NodeState:
     message: str = ""
     task: Task | None = None
     view: NodeView | None = None
+    record: NodeFailure | None = None
     again: datetime | None = None
     judged: Verdict | None = field(init=False, repr=False, compare=False)
 
@@ -104,18 +82,24 @@ class NodeState:
     @property
     def outcome(self) -> Verdict | None:
         """The verdict on its run, once the node has FINISHED."""
-        if self.place is not Place.FINISHED or self.task is None or self.task.verdict is None:
-            return None
-        return self.task.verdict.outcome
+        return self._known if self.place is Place.FINISHED else None
+
+    @property
+    def _known(self) -> Verdict | None:
+        """The verdict that its task tells of, else the one on record."""
+        if self.task is not None and self.task.verdict is not None:
+            return self.task.verdict.outcome
+        return None if self.record is None else self.record.outcome
 
     def _judged(self) -> Verdict | None:
-        if (
-            self.place not in {Place.FINISHED, Place.IN_FLIGHT}
-            or self.task is None
-            or self.task.kind is RunKind.PRECHECK
-        ):
-            return None
-        return None if self.task.verdict is None else self.task.verdict.outcome
+        looked_at = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
+        return None if looked_at or self.place not in {Place.FINISHED, Place.IN_FLIGHT} else self._known
+
+    @property
+    def at_target(self) -> bool:
+        """Whether it was upgraded, or ran the target before."""
+        already = self.place is Place.SKIPPED and self.reason is Reason.ALREADY_AT_TARGET
+        return already or self.outcome is Verdict.SUCCEEDED
 
     @property
     def failed(self) -> bool:
@@ -151,13 +135,21 @@ def node_state(
     fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
 ) -> NodeState:
     """Return the state of one member."""
-    task, node = claim_of(fleet, name), fleet.nodes.get(name)
+    task, node, record = claim_of(fleet, name), fleet.nodes.get(name), record_of(fleet, name)
 
     def member(
         place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
     ) -> NodeState:
         return NodeState(
-            node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node, again=again
+            node=name,
+            place=place,
+            wave=wave,
+            reason=reason,
+            message=message,
+            task=task,
+            view=node,
+            record=record,
+            again=again,
         )
 
     if flying:
@@ -172,6 +164,8 @@ def node_state(
             return member(Place.FINISHED, verdict.reason, verdict.message)
         if planning:
             return member(Place.CHECKED)
+    if record is not None:
+        return member(Place.FINISHED, known_reason(record.reason), record.message)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
@@ -179,4 +173,15 @@ def node_state(
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
         place = Place.HELD if finding.reason is Reason.NODE_HELD else place
         return member(place, finding.reason, finding.message)
+    if came_too_late(fleet, spec, node):
+        message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
+        return member(Place.SKIPPED, Reason.NOT_IN_PLAN, message)
     return member(Place.PENDING)
+
+
+def known_reason(text: str) -> Reason:
+    """Return a reason that was stored; one that another version has stored may be unknown here."""
+    try:
+        return Reason(text)
+    except ValueError:
+        return Reason.FAILED

@@ -10,9 +10,11 @@ from datetime import datetime
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.nodes import Membership
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.select.membership import claim_of, is_member, needs_claim
+from nodeupgrade.domain.rollout.failures import kept
+from nodeupgrade.domain.rollout.select.membership import came_too_late, claim_of, is_member, needs_claim
 from nodeupgrade.domain.rollout.select.node_state import NodeState, node_state
 from nodeupgrade.domain.rollout.select.waves import Unassigned, assign
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -26,6 +28,7 @@ class Recall:
     _nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     _tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     _flying: frozenset[NodeName] = frozenset()
+    _failures: frozenset[NodeFailure] = frozenset()
     _passing: set[NodeName] = field(default_factory=set)
     """Nodes whose state depends on more than Node and task: on the time, on pods, on a write that failed."""
     _unassigned: dict[NodeName, Unassigned] = field(default_factory=dict)
@@ -58,15 +61,17 @@ class Recall:
         of_all = (fleet.server, fleet.api_servers, fleet.active_upgrades, fleet.guard is None, fleet.operator_node)
         terms = (spec, upgrade.uid, upgrade.finished, closed, *of_all)
         if terms != self._terms:
-            self._terms, self._flying, self._passing = terms, frozenset(), set()
+            self._terms, self._flying, self._failures, self._passing = terms, frozenset(), frozenset(), set()
             self._nodes, self._tasks, self._unassigned, self._members = {}, {}, {}, {}
         changed = _differing(self._nodes, fleet.nodes) | _differing(self._tasks, fleet.tasks)
         changed |= self._flying ^ flying
+        failures = frozenset(kept(upgrade.status).listed)
+        changed |= {failure.node for failure in self._failures ^ failures}
         changed |= self._passing
         self._passing = {*fleet.pods, *fleet.unreadable, *(of for of, _ in fleet.setbacks)}
         self._passing |= {name for name in spec.nodes.names if name not in fleet.nodes}
         self._passing |= {name for name in changed if (node := fleet.nodes.get(name)) is not None and not node.ready}
-        self._nodes, self._tasks, self._flying = fleet.nodes, fleet.tasks, flying
+        self._nodes, self._tasks, self._flying, self._failures = fleet.nodes, fleet.tasks, flying, failures
         return changed | self._passing
 
     def _reassign(
@@ -95,7 +100,7 @@ def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unas
         node=name,
         labels={} if node is None else node.labels,
         wave="" if task is None else task.spec.wave,
-        idle=task is None and (node is None or not needs_claim(fleet, spec, node)),
+        idle=task is None and (node is None or not needs_claim(fleet, spec, node) or came_too_late(fleet, spec, node)),
     )
 
 

@@ -8,6 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.select.departed import Departed, departed, together
 from nodeupgrade.domain.rollout.select.membership import in_flight, needs_claim
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.recall import Recall
@@ -26,6 +27,7 @@ class RolloutView:
         flying: nodes that hold a slot.
         unclaimed: members that must be claimed before the plan is made.
         held: members that another rollout holds.
+        departed: failures on record of which no member tells any more.
     """
 
     fleet: FleetSnapshot
@@ -36,6 +38,7 @@ class RolloutView:
     flying: tuple[NodeName, ...]
     unclaimed: tuple[NodeState, ...]
     held: tuple[NodeState, ...]
+    departed: Departed
 
     @property
     def upgrade(self) -> Upgrade:
@@ -48,10 +51,17 @@ class RolloutView:
         return len(self.members)
 
     @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(member.failed for member in self.members.values()) + self.departed.failed
+
+    @property
     def planned(self) -> bool:
         """Whether every member that needs a claim has one."""
         return (
-            bool(self.members) and not self.unclaimed and (self.upgrade.status.planned_at is not None or not self.held)
+            bool(self.members or self.departed.total)
+            and not self.unclaimed
+            and (self.upgrade.status.planned_at is not None or not self.held)
         )
 
 
@@ -65,17 +75,25 @@ def view_rollout(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall:
         refused = state.place is Place.REFUSED
         if refused and state.reason is Reason.OVERLAP_CONFLICT:
             held.append(state)
-        elif state.task is not None or state.place is Place.IN_FLIGHT or state.view is None:
+        elif (
+            state.task is not None
+            or state.place is Place.IN_FLIGHT
+            or state.view is None
+            or state.reason is Reason.NOT_IN_PLAN
+            or (state.record is not None and not fleet.upgrade.retry_asked)
+        ):
             continue
         elif not (planned and state.reason is Reason.WRITE_REFUSED) and needs_claim(fleet, spec, state.view):
             unclaimed.append(state)
+    gone = departed(fleet.upgrade.status, members.values())
     return RolloutView(
         fleet=fleet,
         spec=spec,
         now=now,
         members=members,
-        waves=rosters(spec.waves, members),
+        waves=rosters(spec.waves, members, gone),
         flying=flying,
         unclaimed=tuple(unclaimed),
         held=tuple(held),
+        departed=together(gone.values()),
     )

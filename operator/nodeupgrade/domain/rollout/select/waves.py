@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.select.departed import NOBODY, Departed, together
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
@@ -57,10 +58,11 @@ def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave and the state of its nodes."""
+    """A wave, the state of its nodes, and the failures of those that are gone."""
 
     terms: Wave
     members: tuple[NodeState, ...]
+    departed: Departed = NOBODY
 
     @property
     def name(self) -> str:
@@ -75,19 +77,41 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(member.begun for member in self.members)
+        return any(member.begun for member in self.members) or self.departed.total > 0
+
+    @property
+    def total(self) -> int:
+        """Number of its nodes, including those that failed and are gone."""
+        return len(self.members) + self.departed.total
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(member.failed for member in self.members) + self.departed.failed
 
 
-def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tuple[WaveRoster, ...]:
-    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave."""
+def rosters(
+    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, Departed]
+) -> tuple[WaveRoster, ...]:
+    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
+
+    Failures of a wave that does not exist count for the remainder.
+    """
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
     if not waves:
         by_wave.setdefault(REMAINDER, [])
     terms = {wave.name: wave for wave in waves}
+    if any(name not in by_wave for name in gone):
+        by_wave.setdefault(REMAINDER, [])
+    left = together(part for name, part in gone.items() if name not in terms)
     return tuple(
-        WaveRoster(terms=terms.get(name) or Wave(name=name), members=tuple(members))
+        WaveRoster(
+            terms=terms.get(name) or Wave(name=name),
+            members=tuple(members),
+            departed=left if name == REMAINDER else gone.get(name, NOBODY),
+        )
         for name, members in by_wave.items()
     )
 
@@ -127,8 +151,8 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
         message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
         return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
-    if needs_approval(upgrade, waves[following].terms):
-        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval")
+    if (why := awaits_approval(upgrade, waves, following)) is not None:
+        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval{why}")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
         return WavePosition(index=following, state=state, reason=reason, message=message)
     return _running(waves, following)
@@ -138,12 +162,27 @@ def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
     verdicts = (member.task.verdict for member in wave.members if member.task is not None)
     decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    decided += [failure.time for failure in wave.departed.listed if failure.time is not None]
     return max(decided) + wave.terms.soak if decided else None
 
 
-def needs_approval(upgrade: Upgrade, wave: Wave) -> bool:
-    """Report whether a wave needs an approval that it does not have yet."""
-    return wave.approval is ApprovalPolicy.MANUAL and approved_by(upgrade, wave.name) is None
+def awaits_approval(upgrade: Upgrade, waves: Sequence[WaveRoster], index: int) -> str | None:
+    """Return why a wave needs an approval that it does not have yet, to be added to a message; None if it does not."""
+    if not needs_approval(waves, index) or approved_by(upgrade, waves[index].name) is not None:
+        return None
+    before = without_success(waves, index)
+    return "" if before is None else f": no node of wave {before.name} was upgraded"
+
+
+def needs_approval(waves: Sequence[WaveRoster], index: int) -> bool:
+    """Report whether a wave needs an approval: its policy says so, or the wave before it has proved nothing."""
+    return waves[index].terms.approval is ApprovalPolicy.MANUAL or without_success(waves, index) is not None
+
+
+def without_success(waves: Sequence[WaveRoster], index: int) -> WaveRoster | None:
+    """Return the last wave with nodes before this one if none of them runs the target; None if one does."""
+    before = next((wave for wave in reversed(waves[:index]) if wave.total), None)
+    return None if before is None or any(member.at_target for member in before.members) else before
 
 
 IN_SPEC = "spec.approvedWaves"

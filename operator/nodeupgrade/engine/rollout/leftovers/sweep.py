@@ -4,11 +4,13 @@ A cordon is orphaned when its NodeUpgrade was abandoned or deleted without its f
 its Node was deleted during the run.
 """
 
+import contextlib
+
 from nodeupgrade.api.encoding.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.domain.agent_pods import AgentPodView
-from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
@@ -45,10 +47,15 @@ class Sweep:
         Nodes are read before NodeUpgrades: the owner of a cordon is then in the list, unless it is gone.
         """
         nodes = await self._fleet.nodes_known()
-        suspects = [node for _, node in sorted(nodes.items()) if node.unschedulable and node.cordoned_by]
-        if not suspects:
+        known = [node for _, node in sorted(nodes.items())]
+        suspects = [node for node in known if node.unschedulable and node.cordoned_by]
+        marked = [node for node in known if node.stale_mark]
+        if not suspects and not marked:
             return ()
         active = frozenset(each.uid for each in (await self._fleet.upgrades_listed()).values() if each.active)
+        for node in marked:
+            if node.stale_mark not in active:
+                await self._unmark(node)
         return tuple([await self._examine(node) for node in suspects if is_orphaned(node, active)])
 
     async def lower_guards(self) -> tuple[str, ...]:
@@ -91,12 +98,21 @@ class Sweep:
         try:
             if pod is not None:
                 await self._kube.delete(self._agents, pod.name, uid=pod.uid)
-            await self._kube.merge(NODES, node.name, cordon(None), resource_version=node.resource_version)
+            version = node.resource_version
+            await self._kube.merge(
+                NODES, node.name, cordon(None), resource_version=version, field_manager=CORDON_MANAGER
+            )
         except (ConflictError, NotFoundError):
             return Wait(node=node.name, reason=Reason.PROGRESSING, message=f"node {node.name} has changed meanwhile")
         except RejectedError as error:
             return Wait(node=node.name, reason=Reason.WRITE_REFUSED, message=f"node {node.name}: {error}")
         return decision
+
+    async def _unmark(self, node: NodeView) -> None:
+        """Remove the annotation of a cordon that somebody has removed: a later cordon is theirs."""
+        patch = {"metadata": {"annotations": {CORDON_ANNOTATION: None}}}
+        with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
+            await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
 
     async def _report(self, node: NodeView, decision: NodeAction) -> None:
         """Emit an event, each one until it is recorded: the sweep runs every half minute, and tells in no other way."""

@@ -1,0 +1,265 @@
+"""Failures that the status of a rollout keeps until a retry, whatever becomes of the Node and its task.
+
+The verdict on a run is in the task, which is deleted with its Node. So the write that frees a node's slot, at the
+latest, also puts the failure on record. The first ``FAILURES_LISTED`` are listed by the UID of their Node; of the
+others, numbers are kept. While its task is there, a failure is counted from the task.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, UID_LENGTH
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import PASSING
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+
+FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
+"""Verdicts that count against the failure threshold; a refused node was not touched and does not count."""
+
+KEPT = FAILURES | {Verdict.REFUSED}
+"""Verdicts that are kept until a retry."""
+
+DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))
+"""Delay after each refusal in a row; after the last one, a person must request a retry."""
+
+
+def next_look(task: Task) -> datetime | None:
+    """Return when to retry a node that its agent refused; None if that is left to a person.
+
+    The agent itself has already retried for a minute. The result depends only on the task and its history, so a
+    restarted operator arrives at the same time.
+    """
+    verdict = task.verdict
+    if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:
+        return None
+    own = (task.spec.upgrade_ref.name, task.spec.to_version, Verdict.REFUSED)
+    in_a_row = takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, reversed(task.spec.history))
+    earlier = sum(1 for _ in in_a_row)
+    if verdict.reason not in PASSING or earlier >= len(DELAYS):
+        return None
+    return verdict.decided_at + DELAYS[earlier]
+
+
+def uid_kept(uid: str) -> str:
+    """Return the UID of a Node as the status keeps it."""
+    return uid[:UID_LENGTH]
+
+
+def wave_kept(wave: str) -> str:
+    """Return the name of the wave that a failure counts for."""
+    return wave or REMAINDER
+
+
+NONE = UnlistedFailures()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The failures on record.
+
+    Attributes:
+        listed: one by one.
+        more: how many others there are, by wave.
+    """
+
+    listed: tuple[NodeFailure, ...] = ()
+    more: Mapping[str, UnlistedFailures] = field(default_factory=dict)
+
+
+def kept(status: UpgradeStatus) -> Kept:
+    """Return the failures that a status keeps."""
+    listed = tuple(failure for failure in status.failures if failure.outcome is not None)
+    return Kept(listed=listed, more={wave.name: wave.unlisted for wave in status.waves if wave.unlisted != NONE})
+
+
+def keep(status: UpgradeStatus, record: Kept) -> UpgradeStatus:
+    """Return the status with these failures on record."""
+    if record == kept(status):
+        return status
+    others = tuple(each for each in status.failures if each.outcome is None)
+    missing = [WaveStatus(name=name) for name in record.more if all(wave.name != name for wave in status.waves)]
+    return replace(
+        status,
+        failures=(*record.listed, *others)[:FAILURES_LISTED],
+        waves=tuple(replace(wave, unlisted=record.more.get(wave.name, NONE)) for wave in (*status.waves, *missing)),
+    )
+
+
+def numbered(status: UpgradeStatus) -> int:
+    """Return how many failures a status keeps."""
+    record = kept(status)
+    return len(record.listed) + sum(each.refused + each.failed for each in record.more.values())
+
+
+def with_record(fleet: FleetSnapshot, record: Kept) -> FleetSnapshot:
+    """Return the planner's input as if these failures were on record."""
+    status = keep(fleet.upgrade.status, record)
+    return fleet if status is fleet.upgrade.status else replace(fleet, upgrade=replace(fleet.upgrade, status=status))
+
+
+def record_of(fleet: FleetSnapshot, name: NodeName) -> NodeFailure | None:
+    """Return the failure on record of this very Node; None if there is none."""
+    if (node := fleet.nodes.get(name)) is None:
+        return None
+    own = (each for each in fleet.upgrade.status.failures if each.node == name and each.outcome is not None)
+    return next((each for each in own if each.uid == uid_kept(node.uid)), None)
+
+
+def is_on_record(status: UpgradeStatus, task: Task) -> bool:
+    """Report whether the failure that a task tells of is listed in the status."""
+    return any(each.uid == uid_kept(task.spec.node_uid) and each.outcome is not None for each in status.failures)
+
+
+def has_verdict_to_keep(fleet: FleetSnapshot, task: Task) -> bool:
+    """Report whether a task tells of a failed or refused upgrade of this rollout."""
+    ours = task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.kind is RunKind.UPGRADE
+    return ours and task.verdict is not None and task.verdict.outcome in KEPT
+
+
+def record(fleet: FleetSnapshot, freed: Collection[NodeName] = (), lost: Iterable[NodeFailure] = ()) -> Kept:
+    """Return what must be on record once this plan's status is written.
+
+    Args:
+        fleet: The planner's input.
+        freed: Nodes whose slots that write frees.
+        lost: Failures of such nodes of which no task tells.
+    """
+    before = kept(fleet.upgrade.status)
+    book = _Book(fleet, before)
+    held = {*fleet.upgrade.status.in_flight} - {*freed}
+    for task in sorted(_telling(fleet), key=lambda task: task.name):
+        if uid_kept(task.spec.node_uid) in book.uids:
+            continue
+        if task.name not in freed and task.name not in held and book.is_numbered(task):
+            continue  # one of those for which there was no room
+        if task.name in held and book.is_full:
+            continue  # it is numbered by the write that frees its slot
+        book.add(_entry(task))
+    for failure in lost:
+        book.add(failure)
+    return book.result
+
+
+def after_retry(fleet: FleetSnapshot) -> Kept:
+    """Return what a retry leaves on record: what it cannot try again, and what is in flight."""
+    held = fleet.upgrade.status.in_flight
+    stays = {
+        uid_kept(task.spec.node_uid)
+        for task in _telling(fleet)
+        if task.name in held or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
+    }
+    return Kept(listed=tuple(each for each in kept(fleet.upgrade.status).listed if each.uid and each.uid in stays))
+
+
+def _telling(fleet: FleetSnapshot) -> Iterator[Task]:
+    """Yield the tasks that tell of a failure, whose Nodes exist or hold a slot: a retry has dropped all others."""
+    for task in fleet.tasks.values():
+        if not has_verdict_to_keep(fleet, task):
+            continue
+        node = fleet.nodes.get(task.name)
+        if (node is not None and node.uid == task.spec.node_uid) or task.name in fleet.upgrade.status.in_flight:
+            yield task
+
+
+def _entry(task: Task) -> NodeFailure:
+    verdict = task.verdict
+    if verdict is None:
+        raise ValueError(f"the task of {task.name} has no verdict")
+    unknown = task.reported.containers.unknown and not verdict.restarted
+    return NodeFailure(
+        node=task.name,
+        reason=verdict.reason.value[:FAILURE_WORD_LENGTH],
+        step=step_of(task)[:FAILURE_WORD_LENGTH],
+        message=verdict.message[:FAILURE_MESSAGE_LENGTH],
+        time=verdict.decided_at,
+        uid=uid_kept(task.spec.node_uid),
+        wave=task.spec.wave,
+        outcome=verdict.outcome,
+        restarted=None if unknown else verdict.restarted,
+    )
+
+
+def step_of(task: Task) -> str:
+    """Return the step that failed, as far as the node side has reported it."""
+    refused = task.verdict is not None and task.verdict.outcome is Verdict.REFUSED
+    return task.reported.failed_step or ("preflight" if refused else "run")
+
+
+class _Book:
+    """Collects what is to be on record."""
+
+    def __init__(self, fleet: FleetSnapshot, before: Kept) -> None:
+        own = {
+            uid_kept(task.spec.node_uid): task
+            for task in fleet.tasks.values()
+            if task.spec.upgrade_ref.uid == fleet.upgrade.uid
+        }
+        self._looks = {uid for uid, task in own.items() if next_look(task) is not None}
+        self._listed = [each for each in before.listed if not _is_superseded(each, own.get(each.uid))]
+        self._more = dict(before.more)
+        self._numbered = Counter[tuple[str, bool]]()
+
+    @property
+    def result(self) -> Kept:
+        """What is on record now."""
+        return Kept(listed=tuple(self._listed), more=self._more)
+
+    @property
+    def uids(self) -> set[str]:
+        """UIDs of the Nodes that are listed."""
+        return {each.uid for each in self._listed}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the list has no room for another failed node."""
+        return all(each.outcome in FAILURES for each in self._listed) and len(self._listed) >= FAILURES_LISTED
+
+    def is_numbered(self, task: Task) -> bool:
+        """Report whether a task is one of those for which the list had no room, and take it off their number."""
+        verdict, wave = task.verdict, wave_kept(task.spec.wave)
+        if next_look(task) is not None:
+            return len(self._listed) >= FAILURES_LISTED
+        failed = verdict is not None and verdict.outcome in FAILURES
+        numbers = self._more.get(wave, NONE)
+        self._numbered[wave, failed] += 1
+        return self._numbered[wave, failed] <= (numbers.failed if failed else numbers.refused)
+
+    def add(self, failure: NodeFailure) -> None:
+        """Put a failure on record; one that was touched takes the place of one that was only refused."""
+        if len(self._listed) < FAILURES_LISTED:
+            self._listed.append(failure)
+            return
+        refused = [each for each in self._listed if each.outcome is Verdict.REFUSED]
+        if failure.outcome in FAILURES and refused:
+            self._listed.remove(refused[-1])
+            self._listed.append(failure)
+            failure = refused[-1]
+        if failure.uid in self._looks:
+            return  # it is looked at again by itself, and its task tells of it
+        numbers = self._more.get(wave_kept(failure.wave), NONE)
+        failed = failure.outcome in FAILURES
+        self._more[wave_kept(failure.wave)] = UnlistedFailures(
+            refused=numbers.refused + (not failed),
+            failed=numbers.failed + failed,
+            restarted=numbers.restarted + (failure.restarted or 0),
+            unknown=numbers.unknown + (failure.restarted is None),
+        )
+
+
+def _is_superseded(failure: NodeFailure, task: Task | None) -> bool:
+    """Report whether a node that was refused for a passing reason is looked at again: only then, its task is reopened.
+
+    A retry drops its entry, and without one, nothing else reopens the task of a node on record.
+    """
+    if failure.outcome is not Verdict.REFUSED or task is None or uid_kept(task.spec.node_uid) != failure.uid:
+        return False
+    reopened = bool(task.spec.history) and task.spec.history[-1].result is Verdict.REFUSED
+    return reopened if task.verdict is None else task.verdict.outcome is not failure.outcome

@@ -1,0 +1,50 @@
+"""A retry of a rollout that has ended, and whose spec is not allowed any more: it waits, and people are told."""
+
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
+from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.ports.kube import EVENTS, UPGRADES
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import NAMESPACE, Scene
+
+NAME = "to-1-33"
+
+
+async def retry(scene: Scene, token: str) -> None:
+    patch = {"metadata": {"annotations": {"nodeupgrade.dev/retry": token}}}
+    await scene.kube.merge(UPGRADES, NAME, patch)
+    for _ in range(20):
+        await scene.step()
+
+
+def operator(scene: Scene, allowed: Allowed) -> Rollouts:
+    return Rollouts(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed))
+
+
+async def test_it_is_told_and_carried_out_once_it_is_allowed() -> None:
+    scene = Scene(parts={"node-0": Part.ROLL_BACK})
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    await scene.finish()
+    assert (await scene.upgrade()).finished
+    scene.parts.clear()
+
+    scene.operator = operator(scene, Allowed(paths=()))
+    for token in ("first", "second"):
+        await retry(scene, token)
+        status = (await scene.upgrade()).status
+        told = conditions.find(status, ConditionType.ACCEPTED)
+        assert (told.status, told.reason) == (ConditionStatus.FALSE, "NotAllowed")
+        assert told.message.startswith(f"retry {token} waits")
+        assert (status.phase, status.last_handled_retry) == ("Failed", "")
+        events = await scene.kube.list(EVENTS.within("default"))
+        assert [e["count"] for e in events if e["message"].startswith(f"retry {token} waits")] == [1]
+
+    scene.operator = operator(scene, Allowed())
+    await retry(scene, "second")
+    await scene.finish()
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.last_handled_retry) == ("Succeeded", "second")
+    assert conditions.holds(status, ConditionType.ACCEPTED)
