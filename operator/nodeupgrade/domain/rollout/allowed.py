@@ -87,6 +87,11 @@ def read_allowed(value: object) -> Allowed:
     return allowed
 
 
+def render_allowed(allowed: Allowed) -> dict[str, list[str]]:
+    """Return the configuration as ``read_allowed`` reads it."""
+    return {_yaml_name(field.name): list(getattr(allowed, field.name)) for field in fields(Allowed)}
+
+
 def forbidden(
     artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: Allowed, *, from_image: Iterable[str] = ()
 ) -> str | None:
