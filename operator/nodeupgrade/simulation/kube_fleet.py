@@ -25,8 +25,8 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS
+from nodeupgrade.domain.agent_pods import RUN_LABEL, PodRole
+from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, KEEPER_CONTAINER, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
 from nodeupgrade.simulation.kube import merged
@@ -101,7 +101,9 @@ class FleetSimulator:
             await self.kube.replace_status(pods, name, _waiting("ImagePullBackOff"))
             return
         if pod.get("status", {}).get("phase") != "Running":
-            await self.kube.replace_status(pods, name, _running())
+            await self.kube.replace_status(pods, name, _running(view_agent(pod).role))
+            return
+        if view_agent(pod).role is PodRole.ARTIFACT:
             return
         if self.pods_lost.get(node, 0) > 0:
             self.pods_lost[node] -= 1
@@ -316,9 +318,10 @@ def _steps_at_the_end(phase: TaskPhase, reported: TaskStatus, now: datetime) -> 
     return _steps(_STARTED, StepResult.UNDONE, reported, now)
 
 
-def _running() -> Json:
-    agent = {"name": AGENT_CONTAINER, "containerID": "containerd://a", "state": {"running": {}}, "restartCount": 0}
-    return {"phase": "Running", "containerStatuses": [agent]}
+def _running(role: PodRole) -> Json:
+    name = AGENT_CONTAINER if role is PodRole.AGENT else KEEPER_CONTAINER
+    main = {"name": name, "containerID": "containerd://a", "state": {"running": {}}, "restartCount": 0}
+    return {"phase": "Running", "containerStatuses": [main]}
 
 
 def _waiting(reason: str) -> Json:

@@ -157,7 +157,13 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         self._reach = reach
 
     def redirect_request(  # noqa: PLR0913 - as in the base class
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
     ) -> urllib.request.Request | None:
         _require(self._reach.problem_of_url(newurl))
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -100,7 +100,9 @@ def agent_pod_name(node: NodeName, role: PodRole = PodRole.AGENT) -> str:
 
 def view_agent(body: Json) -> AgentPodView:
     """Return the view of a pod that agent_pod() or artifact_pod() has described, as the API serves it."""
-    return view_agent_pod(body, {PodRole.AGENT: AGENT_CONTAINER, PodRole.ARTIFACT: KEEPER_CONTAINER}, ARTIFACT_CONTAINER)
+    return view_agent_pod(
+        body, {PodRole.AGENT: AGENT_CONTAINER, PodRole.ARTIFACT: KEEPER_CONTAINER}, ARTIFACT_CONTAINER
+    )
 
 
 def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
@@ -144,12 +146,11 @@ def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
         NotAllowedError: As for the agent.
     """
     _require_allowed(task, settings)
-    account = {} if task.spec.artifact.pull_secret else {"serviceAccountName": SERVICE_ACCOUNT}
     return _pod(
         task,
         settings,
         PodRole.ARTIFACT,
-        **account,
+        serviceAccountName=SERVICE_ACCOUNT,
         automountServiceAccountToken=False,
         enableServiceLinks=False,
         hostPID=False,
