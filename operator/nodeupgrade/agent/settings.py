@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -52,7 +52,7 @@ class AgentSettings:
     artifact_pod: PodUid | None = None
     from_image: PurePosixPath | None = None
     api_servers: tuple[str, ...] = ()
-    reach: Reach = Reach()
+    reach: Reach = field(default_factory=Reach)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":

@@ -156,7 +156,7 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
 
-    def redirect_request(  # noqa: PLR0913 - as in the base class
+    def redirect_request(  # noqa: PLR0917 - as in the base class
         self,
         req: urllib.request.Request,
         fp: IO[bytes],
@@ -222,7 +222,7 @@ class _HttpsConnection(http.client.HTTPSConnection):
 def _connecting(reach: Reach | None) -> Callable[..., socket.socket]:
     """Return a function as socket.create_connection that judges each address, and connects to no other."""
 
-    def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:  # noqa: ANN401
+    def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:
         problems = list[Exception]()
         for *_, found in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
             address = str(found[0])
