@@ -29,7 +29,10 @@ def main(argv: Sequence[str], root: Path = Path("/")) -> int:
     except SourceError as error:
         print(f"error: cannot copy {source}, which leads to {found}: {error}", file=sys.stderr)
         return 1
-    except (CopyError, OSError) as error:
+    except OSError as error:
+        print(f"error: cannot copy {source}: {error.strerror}", file=sys.stderr)
+        return 1
+    except CopyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

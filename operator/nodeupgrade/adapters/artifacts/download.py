@@ -165,7 +165,9 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        _require(self._reach.problem_of_url(newurl))
+        if (problem := self._reach.problem_of_url(newurl)) is not None:
+            fp.close()
+            raise OutOfReachError(problem)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

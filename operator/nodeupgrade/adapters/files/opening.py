@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.api.shared.places import KERNEL_DIRECTORIES
 
 # From linux/openat2.h; the number is the same on all architectures, and the C library has no function for it.
 _OPENAT2 = 437
@@ -29,11 +30,19 @@ def real(root: Path, path: PurePosixPath) -> PurePosixPath:
     """Return a path below ``root`` with every symbolic link followed as if ``root`` was ``/``.
 
     Raises:
-        OSError: it is not absolute, has ``..`` in it, or leads through too many links.
+        OSError: it is not absolute, has ``..`` in it, leads through too many links, or through a link of the kernel's,
+            which leads elsewhere than it says.
     """
     if ".." in path.parts:
         raise OSError(errno.EINVAL, "there is .. in it", str(path))
-    return PurePosixPath("/") / resolve(root, path, follow_last=True).relative_to(root)
+    followed: list[Path] = []
+    try:
+        found = resolve(root, path, follow_last=True, links=followed)
+    except PermissionError as error:  # even root may not read each of the kernel's
+        raise OSError(error.errno, f"it leads to {error.filename}: {error.strerror}", str(path)) from error
+    if magic := next((link for link in followed if link.relative_to(root).parts[0] in KERNEL_DIRECTORIES), None):
+        raise OSError(errno.ELOOP, f"it leads through {magic}", str(path))
+    return PurePosixPath("/") / found.relative_to(root)
 
 
 @contextmanager

@@ -161,8 +161,9 @@ def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAct
     """Replace an agent that ended, after a growing delay: what ended this one may end the next."""
     if now < pod.created_at + rest(lost + 1):
         why = f"cannot run: {pod.blocked}" if pod.blocked else f"ended ({pod.ended or pod.phase}) before the run did"
-        if lost or pod.blocked:
-            return _unavailable(task, pod, why, artifact=pod.role is PodRole.ARTIFACT and not pod.blocked)
+        of_artifact = pod.role is PodRole.ARTIFACT
+        if lost or pod.blocked or of_artifact:
+            return _unavailable(task, pod, why, artifact=of_artifact and not pod.blocked)
         message = f"agent pod {pod.name} ended and is replaced soon"
         return Wait(node=task.name, reason=Reason.PROGRESSING, message=message)
     message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"
