@@ -8,7 +8,7 @@ from typing import Final
 
 from nodeupgrade.api.field import Rule
 
-_NAME: Final = r"\.{0,2}[A-Za-z0-9_+:@,=~-][A-Za-z0-9_.+:@,=~-]*"
+_NAME: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
 """A part of a path: neither ``.`` nor ``..``, without percent signs, backslashes, spaces and control characters."""
 
 _DOMAIN: Final = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
