@@ -25,6 +25,12 @@ async def scene_with_image(scene: Scene, **spec: object) -> Scene:
     return scene
 
 
+async def phase(scene: Scene) -> str:
+    """The phase that the node's task reports, if there is one."""
+    tasks = await scene.kube.list(TASKS)
+    return str(tasks[0].get("status", {}).get("phase")) if tasks else ""
+
+
 async def until(scene: Scene, name: str) -> Json:
     """Step until there is a pod of this name."""
     for _ in range(30):
@@ -101,7 +107,8 @@ async def test_a_pod_whose_files_are_gone_is_made_again_before_the_agent() -> No
     """The kubelet empties the volumes of a pod that has ended."""
     scene = await scene_with_image(Scene())
     first = await until(scene, ARTIFACT)
-    await scene.kube.replace_status(WHERE, ARTIFACT, {"phase": "Failed", "reason": "Evicted"})
+    ended = {"name": KEEPER_CONTAINER, "containerID": "c://1", "state": {"terminated": {"exitCode": 137}}}
+    await scene.kube.replace_status(WHERE, ARTIFACT, {"phase": "Failed", "containerStatuses": [ended]})
     agent = await until(scene, AGENT)
     told = {entry["name"]: entry["value"] for entry in agent["spec"]["containers"][0]["env"]}
     now = (await pods(scene))[ARTIFACT]["metadata"]["uid"]
@@ -139,12 +146,7 @@ async def test_what_is_left_over_is_swept_as_agents_are() -> None:
 async def test_an_agent_needs_no_image_once_it_has_handed_over() -> None:
     """What became of the node can be found out although its registry is gone."""
     scene = await scene_with_image(Scene())
-    while (
-        not str(
-            (await scene.kube.get(TASKS, "node-0") if await scene.in_flight() else {}).get("status", {}).get("phase")
-        )
-        == "Running"
-    ):
+    while await phase(scene) != "Running":
         await scene.step()
     for pod in (await pods(scene)).values():
         await scene.kube.delete(WHERE, pod["metadata"]["name"], uid=pod["metadata"]["uid"])
