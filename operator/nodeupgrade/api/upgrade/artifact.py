@@ -54,8 +54,8 @@ class ImageArtifact:
     pull_secret: Annotated[
         str | None,
         Field(
-            "Name of a Secret in the operator's namespace that is used to pull the image. The agent's own image is "
-            "then pulled with the same Secret instead of those of the service account.",
+            "Name of a Secret in the operator's namespace that is used to pull the image. The operator's own image is "
+            "pulled with it too in the same pod, instead of with those of the service account.",
             min_length=1,
             max_length=NAME_LENGTH,
         ),
