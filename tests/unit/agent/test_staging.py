@@ -303,7 +303,7 @@ def test_the_digest_of_a_file_in_an_image_may_be_required(host: Host) -> None:
     host.put(VOLUME / "kubelet", NEW)
 
     assert host.refusal(replace(IMAGE, sha256="b" * 64)).finding.reason is Reason.DIGEST_MISMATCH
-    assert host.stage(replace(IMAGE, sha256=DIGEST))
+    assert host.stage(replace(IMAGE, sha256=DIGEST)) == staging.staged_path(PROGRAM)
 
 
 @pytest.mark.parametrize("artifact", [PRE_STAGED, replace(IMAGE, sha256="b" * 64)], ids=lambda artifact: artifact.kind)
@@ -323,7 +323,7 @@ def test_where_a_path_leads_must_be_allowed_as_well(host: Host) -> None:
 
     assert host.refusal(PRE_STAGED).finding.reason is Reason.NOT_ALLOWED
     host.settings = replace(host.settings, allowed=Allowed(paths=("/opt", "/var/lib/pod")))
-    assert host.stage(PRE_STAGED)
+    assert host.stage(PRE_STAGED) == staging.staged_path(PROGRAM)
 
 
 def test_what_is_not_allowed_is_not_even_looked_at(host: Host) -> None:
