@@ -1,5 +1,7 @@
 """A kubelet in an image: another pod takes it out first, then the agent is created, and both go in the end."""
 
+from typing import Any
+
 import pytest
 
 from nodeupgrade.api.encoding.json import Json
@@ -19,7 +21,7 @@ async def pods(scene: Scene) -> dict[str, Json]:
     return {pod["metadata"]["name"]: pod for pod in await scene.kube.list(WHERE)}
 
 
-async def scene_with_image(scene: Scene, **spec: object) -> Scene:
+async def scene_with_image(scene: Scene, **spec: Any) -> Scene:
     await scene.fleet.add_node("node-0")
     await scene.apply(artifact=IMAGE, **spec)
     return scene

@@ -331,3 +331,12 @@ def test_what_is_not_allowed_is_not_even_looked_at(host: Host) -> None:
 
     assert host.refusal(URL).finding.reason is Reason.NOT_ALLOWED
     assert host.refusal(replace(PRE_STAGED, path="/etc/passwd")).finding.reason is Reason.NOT_ALLOWED
+
+
+def test_the_kubelets_directory_may_be_a_link(host: Host) -> None:
+    """Its administrator made it; what is below the pod's volume, the pod did."""
+    host.put(PurePosixPath("/data/kubelet", *VOLUME.parts[4:], "kubelet"), NEW)
+    (host.settings.host / "var/lib").mkdir(parents=True)
+    (host.settings.host / "var/lib/kubelet").symlink_to("/data/kubelet")
+
+    assert host.stage(IMAGE) == staging.staged_path(PROGRAM)

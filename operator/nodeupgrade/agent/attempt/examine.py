@@ -102,8 +102,7 @@ class Examiner:
         settings, where = self._settings, None
         if settings.artifact_pod is not None:
             layout = await asyncio.to_thread(gather.kubelet_layout, self._host.files, self.running(task))
-            root = await asyncio.to_thread(self._host.files.entry, PurePosixPath(layout.root))
-            where = volume_on_node(str(root.real if root is not None else layout.root), settings.artifact_pod)
+            where = volume_on_node(layout.root, settings.artifact_pod)
         hosts = (*settings.api_servers, *await self._api_servers(task))
         return replace(settings, from_image=where, reach=reach_of(settings.allowed, hosts))
 

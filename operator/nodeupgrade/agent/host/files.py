@@ -46,7 +46,8 @@ def _taken(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile,
 def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> bytes:
     try:
         if file.image_path is not None:
-            content = artifacts.read(settings.taken(file_from_image(index)), LARGEST_FILE + 1)
+            taken = settings.taken(file_from_image(index))
+            content = artifacts.read(artifacts.real(taken.parent) / taken.name, LARGEST_FILE + 1)
         else:
             with settings.file(index).open("rb") as opened:
                 content = opened.read(LARGEST_FILE + 1)

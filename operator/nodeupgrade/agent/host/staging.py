@@ -129,7 +129,8 @@ def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
 def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
     """Copy what was taken out of the artifact's image, which is pinned by digest."""
     try:
-        actual = artifacts.copy(settings.taken(KUBELET_FROM_IMAGE), target)
+        taken = settings.taken(KUBELET_FROM_IMAGE)
+        actual = artifacts.copy(artifacts.real(taken.parent) / taken.name, target)
     except CopyError as error:
         raise _not_in_image(artifact, str(error)) from error
     if artifact.sha256 not in {None, actual}:
