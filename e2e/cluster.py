@@ -25,8 +25,8 @@ UNGUARDED = {"readinessGuard": "Off"}
 NOTICED = "90s"
 """Settle period of runs that the first act of a kubelet ends; on a busy machine it comes late."""
 TERMINAL_SECONDS = 420.0
-AGENT = f"{deploy.NAMESPACE}/nodeupgrade-agent"
-"""How every agent's pod begins, as ``namespace/name``."""
+AGENT = f"{deploy.NAMESPACE}/nodeupgrade-agent", f"{deploy.NAMESPACE}/nodeupgrade-artifact"
+"""How the pods of every run begin, as ``namespace/name``: its agent, and what takes its kubelet out of an image."""
 Object = dict[str, Any]
 
 
@@ -147,7 +147,8 @@ class Cluster:
 
     def wait_without_agent(self) -> None:
         """Wait until no agent of an earlier run is left."""
-        wait_until("the end of the agent's pod", lambda: not self.runs("nodeupgrade-agent") or None, timeout=120)
+        pods = ("nodeupgrade-agent", "nodeupgrade-artifact")
+        wait_until("the end of the agent's pod", lambda: not any(map(self.runs, pods)) or None, timeout=120)
 
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""

@@ -260,7 +260,7 @@ class FaultRun:
 
     def may_change(self, pod: str) -> bool:
         """Report whether a pod, as ``namespace/name``, may change by itself."""
-        return any(pod.startswith(prefix) for prefix in (*self.free, AGENT))
+        return any(pod.startswith(prefix) for prefix in (*self.free, *AGENT))
 
     def manifests(self) -> dict[str, bytes]:
         """Return the manifests of the node's static pods."""

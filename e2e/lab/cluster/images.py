@@ -72,6 +72,31 @@ def artifact(kubelet: Path, version: str, progress: Progress | None = None) -> I
     return _cached(ARTIFACT, f"v{version.removeprefix('v')}-{key}", build, progress or Quiet())
 
 
+def hostile(kubelet: Path, version: str, library: Path, progress: Progress | None = None) -> Image:
+    """Return an image with a kubelet that asks in every way to have a library of its own loaded.
+
+    Its ``/link`` leads to another process's root directory.
+    """
+    with kubelet.open("rb") as stream:
+        key = hashlib.file_digest(stream, "sha256").hexdigest()[:12]
+    key += hashlib.sha256(library.read_bytes()).hexdigest()[:8]
+
+    def build(buildah: "Buildah", name: str) -> None:
+        root = buildah.scratch / "context" / "root"
+        (root / "etc").mkdir(parents=True)
+        shutil.copyfile(kubelet, root / "kubelet")
+        (root / "kubelet").chmod(0o755)
+        shutil.copyfile(library, root / "hostile.so")
+        (root / "etc/ld.so.preload").write_text("/hostile.so\n")
+        (root / "link").symlink_to("/proc/1/root/kubelet")
+        variables = "ENV LD_PRELOAD=/hostile.so LD_AUDIT=/hostile.so PYTHONPATH=/ LD_LIBRARY_PATH=/\n"
+        entry = 'USER 0\nENTRYPOINT ["/kubelet"]\n'
+        (root.parent / "Containerfile").write_text(f"FROM scratch\nCOPY root/ /\n{variables}{entry}")
+        buildah.build(root.parent, name)
+
+    return _cached(ARTIFACT, f"hostile-v{version.removeprefix('v')}-{key}", build, progress or Quiet())
+
+
 def push_base(destination: str, terminal: Callable[..., str]) -> None:
     """Push the stand-in for the slim Python image to a registry.
 

@@ -6,22 +6,33 @@ libraries.
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.printable import printable
+from nodeupgrade.domain.rollout.sources import SourceError, parse_path
 from nodeupgrade.ports.artifacts import CopyError
-from nodeupgrade.wiring.copying import copy
+from nodeupgrade.wiring.copying import copy, real
 
 
-def main(argv: Sequence[str]) -> int:
-    """Copy the files named on the command line and print `SHA256  DESTINATION` for each, as `sha256sum` does."""
+def main(argv: Sequence[str], root: Path = Path("/")) -> int:
+    """Copy the files named on the command line and print `SHA256  DESTINATION` for each, as `sha256sum` does.
+
+    Sources are paths below ``root``, whose links are followed there; none may lead to what the kernel shows as files.
+    """
     if not argv or len(argv) % 2:
         print("usage: python -m nodeupgrade.agent.copy SOURCE DESTINATION [SOURCE DESTINATION ...]", file=sys.stderr)
         return 2
     try:
-        paths = [Path(word) for word in argv]
-        for source, destination in zip(paths[::2], paths[1::2], strict=True):
-            print(printable(f"{copy(source, destination)}  {destination}"))
+        for source, destination in zip(argv[::2], argv[1::2], strict=True):
+            found = real(root, PurePosixPath(source))
+            parse_path(str(found))
+            print(printable(f"{copy(root, found, Path(destination))}  {destination}"))
+    except SourceError as error:
+        print(printable(f"error: cannot copy {source}, which leads to {found}: {error}"), file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(printable(f"error: cannot copy {source}: {error.strerror}"), file=sys.stderr)
+        return 1
     except CopyError as error:
         print(printable(f"error: {error}"), file=sys.stderr)
         return 1

@@ -1,17 +1,20 @@
 """Settings of the agent pod, read from its environment."""
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approval import approval
-from nodeupgrade.api.task.spec import TaskSpec
-from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.agent_pods import CONTENT, FROM_IMAGE, FROM_OBJECTS, file_from_image, file_from_object
+from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec
+from nodeupgrade.api.values import NodeName, PodUid, RunId
+from nodeupgrade.domain.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.domain.errors import Refused
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden_source, read_allowed
+from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
 STATE = STATE_DIRECTORY
@@ -27,9 +30,14 @@ class AgentSettings:
     Attributes:
         host: mount point of the node's root directory.
         bundle: the bundle in the agent's image.
-        copied: the kubelet that an init container copied from the artifact's image.
+        copied: where the agent keeps a kubelet that it only examines, in its own pod.
         files: directory with one directory for each file of ``spec.files`` from a ConfigMap or Secret.
         approved: ``api.task.approval`` of the task for which the operator created this agent; None to trust the task.
+        allowed: what the operator's configuration allows; None to trust the task.
+        artifact_pod: the pod that takes files out of the artifact's image; None if there is none.
+        from_image: the directory of the node with these files; None as long as it is not known.
+        api_servers: addresses of the API server, as far as the environment tells.
+        reach: what a kubelet may be downloaded from.
     """
 
     node: NodeName
@@ -37,22 +45,30 @@ class AgentSettings:
     run_id: RunId
     host: Path = Path("/host")
     bundle: Path = Path(DEFAULT_LOCATION)
-    copied: Path = Path(FROM_IMAGE)
+    copied: Path = Path(BORROWED)
     files: Path = Path(FROM_OBJECTS)
     approved: str | None = None
+    allowed: Allowed | None = None
+    artifact_pod: PodUid | None = None
+    from_image: PurePosixPath | None = None
+    api_servers: tuple[str, ...] = ()
+    reach: Reach = field(default_factory=Reach)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":
-        """Read NODE_NAME, RUN_ID, APPROVED, and TASK_NAME, which defaults to the node's name.
+        """Read NODE_NAME, RUN_ID, APPROVED, ALLOWED, ARTIFACT_POD, and TASK_NAME, which defaults to the node's name.
 
         Raises:
-            KeyError: NODE_NAME, RUN_ID or APPROVED is missing.
+            KeyError: NODE_NAME, RUN_ID, APPROVED or ALLOWED is missing.
         """
         return cls(
             node=NodeName(environment["NODE_NAME"]),
             task=environment.get("TASK_NAME", environment["NODE_NAME"]),
             run_id=RunId(environment["RUN_ID"]),
             approved=environment["APPROVED"],
+            allowed=read_allowed(json.loads(environment["ALLOWED"])),
+            artifact_pod=PodUid(environment["ARTIFACT_POD"]) if environment.get("ARTIFACT_POD") else None,
+            api_servers=tuple(filter(None, (environment.get("KUBERNETES_SERVICE_HOST"),))),
         )
 
     def require_approved(self, spec: TaskSpec) -> None:
@@ -64,10 +80,27 @@ class AgentSettings:
         if self.approved not in {None, approval(spec)}:
             raise Refused(Reason.NOT_ALLOWED, "the NodeUpgradeTask was changed after the operator created its agent")
 
-    def file(self, index: int, *, from_image: bool) -> Path:
-        """Return the path of the content of a file of ``spec.files``, by its place there."""
-        if from_image:
-            return self.copied.parent / PurePosixPath(file_from_image(index)).name
+    def require_allowed(self, artifact: TaskArtifact) -> None:
+        """Require that a kubelet may come from where it will really be opened.
+
+        Raises:
+            Refused: The operator's configuration does not allow it.
+        """
+        if self.allowed is not None and (problem := forbidden_source(artifact, self.allowed)) is not None:
+            raise Refused(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}")
+
+    def taken(self, name: str) -> PurePosixPath:
+        """Return the path on the node of a file that was taken out of the artifact's image.
+
+        Raises:
+            Refused: This agent was created without it.
+        """
+        if self.from_image is None:
+            raise Refused(Reason.ARTIFACT_UNAVAILABLE, "nothing was taken out of the artifact's image for this agent")
+        return self.from_image / name
+
+    def file(self, index: int) -> Path:
+        """Return the path of the content of a file of ``spec.files`` from a ConfigMap or Secret, by its place there."""
         return self.files / PurePosixPath(file_from_object(index)).relative_to(FROM_OBJECTS) / CONTENT
 
     def in_pod(self, path: Path) -> PurePosixPath:

@@ -1,8 +1,10 @@
 """Agent pods: which of a node's pods they are, and whether the agent runs and, if it cannot, why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.run_id import task_run
@@ -15,16 +17,35 @@ KUBELET_WORDS = 256
 RUN_LABEL = "nodeupgrade.dev/run"
 """Label on an agent pod: ID of the run that it serves."""
 
-FROM_IMAGE = "/staging/kubelet"
-"""Where the kubelet from the artifact's image is, in the agent's pod."""
+COMPONENT_LABEL = "app.kubernetes.io/component"
+
+
+class PodRole(StrEnum):
+    """What a pod does for a run; the value of COMPONENT_LABEL."""
+
+    AGENT = "agent"
+    ARTIFACT = "artifact"
+    """It takes the kubelet out of its image, and keeps it for the agent."""
+
+
+BORROWED = "/staging/kubelet"
+"""Where a kubelet is that is only examined, in the agent's pod."""
+
+STAGING, KUBELET_FROM_IMAGE = "staging", "kubelet"
+"""The volume of the artifact's pod with what was taken out of the image, and the name of the kubelet in it."""
 
 FROM_OBJECTS, CONTENT = "/files", "content"
 """Where files from ConfigMaps and Secrets are, each in a directory of its own, and its name there."""
 
 
 def file_from_image(index: int) -> str:
-    """Return where a file of ``spec.files`` from the artifact's image is."""
-    return f"/staging/file-{index}"
+    """Return the name of a file of ``spec.files`` from the artifact's image, in the volume of the artifact's pod."""
+    return f"file-{index}"
+
+
+def volume_on_node(kubelet_root: str, pod: PodUid) -> PurePosixPath:
+    """Return the directory on a node with what was taken out of the artifact's image."""
+    return PurePosixPath(kubelet_root) / "pods" / pod / "volumes" / "kubernetes.io~empty-dir" / STAGING
 
 
 def file_from_object(index: int) -> str:
@@ -39,10 +60,11 @@ def agents_of(attempt: RunId, pods: Iterable[Pod]) -> frozenset[PodUid]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodView:
-    """The agent's pod on one node.
+    """The agent's pod on one node, or that of its artifact.
 
     Attributes:
-        started: whether the agent container has ever run (init containers change nothing on the node).
+        started: whether the agent container has ever run (init containers change nothing on the node); of the
+            artifact's pod, whether its files are there.
         blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
             e.g. ``OutOfpods``, with the kubelet's message; empty if unknown.
         ended: why a container exited with a non-zero code, with the kubelet's message; empty if none did.
@@ -64,6 +86,7 @@ class AgentPodView:
     blocked: str = ""
     ended: str = ""
     blocked_on_artifact: bool = False
+    role: PodRole = PodRole.AGENT
 
     @property
     def over(self) -> bool:
@@ -71,15 +94,17 @@ class AgentPodView:
         return self.phase in {"Succeeded", "Failed"}
 
 
-def view_agent_pod(body: Json, agent_container: str, artifact_container: str) -> AgentPodView:
-    """Return the view of an agent pod.
+def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_container: str) -> AgentPodView:
+    """Return the view of an agent pod or of an artifact's.
 
     Args:
         body: The pod as the API serves it.
-        agent_container: Name of the container that runs the agent.
+        main_containers: By role, the name of the container that is not an init container.
         artifact_container: Name of the init container that copies the artifact.
     """
     metadata, status = body["metadata"], body.get("status", {})
+    labels = metadata.get("labels") or {}
+    role = PodRole.ARTIFACT if labels.get(COMPONENT_LABEL) == PodRole.ARTIFACT.value else PodRole.AGENT
     deleted = metadata.get("deletionTimestamp")
     rejected = [(_why(status), "")] if status.get("phase") == "Failed" and status.get("reason") else []
     blocked = rejected or [
@@ -87,12 +112,13 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
         for c in container_statuses(status)
         if (waiting := (c.get("state") or {}).get("waiting")) and _is_blocking(str(waiting.get("reason", "")))
     ]
-    acting = [c for c in status.get("containerStatuses") or () if c["name"] == agent_container]
+    acting = [c for c in status.get("containerStatuses") or () if c["name"] == main_containers[role]]
     return AgentPodView(
         name=metadata["name"],
         uid=metadata["uid"],
         node=NodeName(body.get("spec", {}).get("nodeName", "")),
-        run_id=(metadata.get("labels") or {}).get(RUN_LABEL, ""),
+        run_id=labels.get(RUN_LABEL, ""),
+        role=role,
         phase=status.get("phase", ""),
         deleting=deleted is not None,
         started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting),

@@ -9,10 +9,11 @@ from zlib import crc32
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
@@ -95,6 +96,8 @@ class SimulatedAgents:
         """Return the seconds until the next step, or None if that depends on somebody else."""
         match (pod.get("status") or {}).get("phase"):
             case "Succeeded" | "Failed":
+                return None
+            case "Running" if view_agent(pod).role is PodRole.ARTIFACT:
                 return None
             case "Running":
                 task = await self.kube.get_task(pod["spec"]["nodeName"])

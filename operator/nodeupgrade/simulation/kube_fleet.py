@@ -25,8 +25,8 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS
+from nodeupgrade.domain.agent_pods import RUN_LABEL, PodRole
+from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, KEEPER_CONTAINER, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
 from nodeupgrade.simulation.kube import merged
@@ -105,9 +105,9 @@ class FleetSimulator:
             await self.kube.replace_status(pods, name, _waiting("ImagePullBackOff"))
             return
         if pod.get("status", {}).get("phase") != "Running":
-            await self.kube.replace_status(pods, name, _running(self.kube.utcnow()))
+            await self.kube.replace_status(pods, name, _running(view_agent(pod).role, self.kube.utcnow()))
             return
-        if self.parts.get(node) is Part.SILENT:
+        if view_agent(pod).role is PodRole.ARTIFACT or self.parts.get(node) is Part.SILENT:
             return
         if self.pods_lost.get(node, 0) > 0:
             self.pods_lost[node] -= 1
@@ -322,10 +322,11 @@ def _steps_at_the_end(phase: TaskPhase, reported: TaskStatus, now: datetime) -> 
     return _steps(_STARTED, StepResult.UNDONE, reported, now)
 
 
-def _running(now: datetime) -> Json:
+def _running(role: PodRole, now: datetime) -> Json:
+    name = AGENT_CONTAINER if role is PodRole.AGENT else KEEPER_CONTAINER
     state = {"running": {"startedAt": timestamp(now)}}
-    agent = {"name": AGENT_CONTAINER, "containerID": "containerd://a", "state": state, "restartCount": 0}
-    return {"phase": "Running", "containerStatuses": [agent]}
+    main = {"name": name, "containerID": "containerd://a", "state": state, "restartCount": 0}
+    return {"phase": "Running", "containerStatuses": [main]}
 
 
 def _waiting(reason: str) -> Json:

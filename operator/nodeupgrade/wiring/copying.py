@@ -1,5 +1,6 @@
 """Copies a program, for the process that does nothing else; imports as little as possible."""
 
 from nodeupgrade.adapters.files.copying import copy
+from nodeupgrade.adapters.files.opening import real
 
-__all__ = ["copy"]
+__all__ = ["copy", "real"]

@@ -15,8 +15,15 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings, agent_pod
+from nodeupgrade.engine.rollout.agent_pod import (
+    AGENT_LABELS,
+    AgentPodSettings,
+    agent_pod,
+    agent_pod_name,
+    artifact_pod,
+)
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_kube_api import task_spec
@@ -29,14 +36,15 @@ GATEKEEPER = "github.com/open-policy-agent/gatekeeper/v3@v3.17.1", "config/crd/b
 PAGE = (pages.CHECKOUT / "docs/policies.md").read_text(encoding="utf-8")
 
 
-def agent() -> Json:
-    """Return the manifest of an agent's pod, with a kubelet from an image: the one that asks for most."""
+def agent(role: PodRole = PodRole.AGENT) -> Json:
+    """Return the manifest of an agent's pod, or of the one that takes its kubelet out of an image."""
     ref = f"registry.example/kubelet@sha256:{'a' * 64}"
     image = TaskArtifact(kind=ArtifactKind.IMAGE, ref=ref, path="/kubelet")
     spec = replace(task_spec("node-0"), artifact=image)
     task = Task(name=NodeName("node-0"), uid="u", resource_version="1", generation=1, spec=spec)
     allowed = Allowed(images=("registry.example",))
-    return agent_pod(task, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed))
+    settings = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed)
+    return agent_pod(task, settings) if role is PodRole.AGENT else artifact_pod(task, settings)
 
 
 def objection(server: ApiServer, body: Json) -> str:
@@ -70,7 +78,8 @@ def test_the_exception_is_for_agents_and_the_cleanup_only() -> None:
     prefixes = [name.rstrip("*") for name in resources["names"]]
     assert agent()["metadata"]["name"].startswith(prefixes[0])
     (cleanup,) = yaml.safe_load_all((pages.CHECKOUT / "components/cleanup/cleanup.yaml").read_text(encoding="utf-8"))
-    assert cleanup["metadata"]["name"] == prefixes[1]
+    assert agent_pod_name(NodeName("node-0"), PodRole.ARTIFACT).startswith(prefixes[1])
+    assert cleanup["metadata"]["name"] == prefixes[2]
     assert not "nodeupgrade-operator".startswith(tuple(prefixes))
 
 
@@ -84,7 +93,8 @@ def test_what_the_page_says_of_agents_is_so() -> None:
     assert {"name": "host", "hostPath": {"path": "/", "type": "Directory"}} in spec["volumes"]
     assert spec["tolerations"] == [{"operator": "Exists"}]
     assert spec["nodeName"]
-    every = (*spec["initContainers"], container)
+    of_artifact = agent(PodRole.ARTIFACT)["spec"]
+    every = (*of_artifact["initContainers"], *of_artifact["containers"], container)
     assert {json.dumps(each["resources"], sort_keys=True) for each in every} == {
         '{"limits": {"memory": "1Gi"}, "requests": {"cpu": "0", "memory": "0"}}'
     }
@@ -116,6 +126,12 @@ def test_quotas_of_requests_and_memory_let_agents_in(api_server: ApiServer, quot
     bare = agent()
     del bare["spec"]["containers"][0]["resources"]
     assert "must specify" in objection(api_server, bare), "the control: the quota is in force"
+
+
+def test_the_pod_of_an_artifact_meets_restricted(api_server: ApiServer, enforced: Callable[[str], None]) -> None:
+    enforced("restricted")
+    assert objection(api_server, agent(PodRole.ARTIFACT)) == ""
+    assert "violates PodSecurity" in objection(api_server, agent()), "the control: the standard is in force"
 
 
 def test_a_quota_of_processor_limits_refuses_agents(api_server: ApiServer, quota: Quota) -> None:

@@ -30,7 +30,8 @@ from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventT
 from nodeupgrade.ports.node.kubelet import Answer
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, plan_failpoint
+from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint
+from tests.scenario.agent.artifacts import SimulatedArtifacts
 from tests.scenario.agent.given import small_bundle, upgrade_task
 from tests.scenario.agent.host import SimulatedHost
 from tests.scenario.agent.shown import shown_node
@@ -221,7 +222,7 @@ class World:
             SimulatedHost(self.node, self.control_plane),
             runs=self.runs,
             bundles=bundles_from_pod(self.settings.bundle, self.root, BUNDLES),
-            artifacts=artifacts_from_pod(self.root),
+            artifacts=SimulatedArtifacts(self.node, self.root),
             failpoint=plan_failpoint(self.environment, self.root),
         ).serve()
         return self.status

@@ -13,7 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.values import RunId
+from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.pods import parse_pod
@@ -276,12 +276,12 @@ async def _served(root: Path, monkeypatch: pytest.MonkeyPatch, kill_at: int | No
     return world
 
 
-async def test_an_image_brings_the_kubelet_by_way_of_an_init_container(world: World) -> None:
-    """Here what the init container copied is missing: the image has no such file."""
+async def test_an_image_brings_the_kubelet_by_way_of_another_pod(world: World) -> None:
+    """Here what that pod has copied is missing."""
     world.kube.wish(
         artifact=TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:00", path="/kubelet")
     )
-    world.settings = replace(world.settings, copied=world.root / "staging/kubelet")
+    world.settings = replace(world.settings, artifact_pod=PodUid("u"))
 
     status = await world.serve()
 

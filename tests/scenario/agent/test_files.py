@@ -52,7 +52,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def bring(world: World, index: int, content: bytes) -> None:
     """Have the content of a file in the agent's pod."""
-    path = world.settings.file(index, from_image=False)
+    path = world.settings.file(index)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
@@ -118,7 +118,7 @@ async def test_a_file_that_is_right_already_is_left_alone(world: World) -> None:
 
 REFUSED = {
     "missing": (Reason.FILE_UNAVAILABLE, "key config of ConfigMap kubelet", None),
-    "changed": (Reason.DIGEST_MISMATCH, sha(b"another"), b"another"),
+    "changed": (Reason.DIGEST_MISMATCH, "has another SHA-256", b"another"),
     "too large": (Reason.FILE_UNAVAILABLE, "larger than", bytes(LARGEST_FILE + 1)),
 }
 
@@ -130,7 +130,7 @@ async def test_content_that_is_not_as_promised_is_refused(
 ) -> None:
     world.kube.wish(action=action)
     if content is None:
-        world.settings.file(0, from_image=False).unlink()
+        world.settings.file(0).unlink()
     else:
         bring(world, 0, content)
 
@@ -141,8 +141,9 @@ async def test_content_that_is_not_as_promised_is_refused(
     assert untouched(world)
 
 
-async def test_of_a_secret_not_even_the_digest_is_told(world: World) -> None:
-    bring(world, 1, b"guess")
+@pytest.mark.parametrize("index", [0, 1], ids=["a ConfigMap", "a Secret"])
+async def test_of_a_secret_not_even_the_digest_is_told(world: World, index: int) -> None:
+    bring(world, index, b"guess")
 
     status = await world.serve()
 

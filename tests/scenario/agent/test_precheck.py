@@ -11,7 +11,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import HashMode
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import Preview, TaskPhase, TaskStatus
-from nodeupgrade.api.values import RunId
+from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, volume_on_node
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
 from nodeupgrade.simulation.node import manifest, pod_json
@@ -261,8 +262,9 @@ async def test_a_damaged_journal_refuses_and_is_not_the_precheck_s_doing(world: 
 async def test_what_an_image_brought_is_looked_at_where_it_is(world: World) -> None:
     copied = world.root / "staging/kubelet"
     copied.parent.mkdir()
-    copied.write_bytes(program(NEW))
-    world.settings = replace(world.settings, copied=copied)
+    world.settings = replace(world.settings, copied=copied, artifact_pod=PodUid("u"))
+    taken = volume_on_node("/var/lib/kubelet", PodUid("u")) / KUBELET_FROM_IMAGE
+    world.node.disk[str(taken)] = program(NEW)
     world.node.disk[str(world.settings.in_pod(copied))] = program(NEW)  # as the node sees the pod
     world.kube.wish(
         artifact=TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:00", path="/kubelet")

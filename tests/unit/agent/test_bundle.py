@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 import pytest
 
@@ -199,21 +199,66 @@ def test_bundles_of_other_versions_are_retired(small: Path, tmp_path: Path) -> N
 def test_copy_brings_a_file_out_of_an_image_without_a_shell(empty_root: Path) -> None:
     (empty_root / "kubelet").write_bytes(b"a kubelet")
     (empty_root / "staging").mkdir(exist_ok=True)
-    argv = bundle.command(PurePath("/bundle"), bundle.COPY, "/kubelet", "/staging/kubelet")
+    (empty_root / "link").symlink_to("/proc/1/root/kubelet")
 
-    seen = run(("chroot", str(empty_root), *argv))
+    seen = run(copying(empty_root, "/kubelet"))
 
     digest = hashlib.sha256(b"a kubelet").hexdigest()
     assert seen.stdout == f"{digest}  /staging/kubelet\n", seen.stderr
     assert (empty_root / "staging/kubelet").read_bytes() == b"a kubelet"
     assert (empty_root / "staging/kubelet").stat().st_mode & 0o777 == 0o755
 
+    refused = run(copying(empty_root, "/link"))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: cannot copy /link: it leads to /proc/1/root")
+
+
+LOADED = "the library of the image was loaded"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("kept_out", [True, False], ids=["as the pod does it", "control"])
+def test_no_library_of_an_image_is_loaded(empty_root: Path, tmp_path: Path, kept_out: bool) -> None:
+    """With the variables and the empty file of the artifact's pod; without them, the loader obeys the image."""
+    text = f'#include <unistd.h>\n__attribute__((constructor)) static void f(void) {{ write(2, "{LOADED}", 35); }}'
+    options = ("-shared", "-fPIC", "-x", "c", "-", "-o", str(empty_root / "hostile.so"))
+    subprocess.run(["cc", *options], input=text.encode(), check=True, capture_output=True)
+    (empty_root / "kubelet").write_bytes(b"a kubelet")
+    (empty_root / "staging").mkdir(exist_ok=True)
+    (empty_root / "etc").mkdir(exist_ok=True)
+    (empty_root / "etc/ld.so.preload").write_text("/hostile.so\n")
+    (tmp_path / "nothing").touch()
+    command = copying(empty_root, "/kubelet")
+    masked = command[5].replace("&& exec", f"&& mount --bind {tmp_path}/nothing {empty_root}/etc/ld.so.preload && exec")
+    said = []
+    for variables in ({}, {"LD_PRELOAD": "/hostile.so"}, {"LD_AUDIT": "/hostile.so"}):
+        given = dict.fromkeys(variables, "") if kept_out else variables
+        script = masked if kept_out else command[5]
+        argv = [*command[:5], script.replace("exec chroot", f"exec env {_words(given)} chroot"), *command[6:]]
+        seen = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert seen.returncode == 0, seen.stderr
+        said.append(LOADED in seen.stderr)
+
+    assert said == [False] * 3 if kept_out else any(said)
+
+
+def _words(variables: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items())
+
+
+def copying(root: Path, source: str) -> tuple[str, ...]:
+    """Return the command line that copies a file in a container of an image: it has a /proc."""
+    argv = bundle.command(PurePath("/bundle"), bundle.COPY, source, "/staging/kubelet")
+    script = 'mkdir -p "$0/proc" && mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+    return ("unshare", "--mount", "--", "sh", "-c", script, str(root), *argv)
+
 
 @pytest.mark.parametrize(
-    ("source", "why"), [("absent", "does not exist"), ("/dev/null", "not a regular file"), (".", "not a regular file")]
+    ("source", "why"), [("/absent", "does not exist"), ("/fifo", "not a regular"), ("/", "not the path")]
 )
 def test_copy_says_why_it_cannot(tmp_path: Path, source: str, why: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(CopyError, match=why):
-        copy(tmp_path / source, tmp_path / "copied")
+        copy(tmp_path, PurePosixPath(source), tmp_path / "copied")
 
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["fifo"]

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
+from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.node.kubelet import AsKubelet
 from nodeupgrade.ports.node.packages import PackagesView
@@ -30,6 +33,7 @@ NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
 PROGRAM = PurePosixPath("/usr/bin/kubelet")
 PRE_STAGED = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256=DIGEST)
+VOLUME = PurePosixPath("/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/staging")
 IMAGE = TaskArtifact(kind=ArtifactKind.IMAGE, path="/bin/kubelet", ref="registry.example/kubelet@sha256:00")
 URL = TaskArtifact(kind=ArtifactKind.URL, url="https://example.org/kubelet", sha256=DIGEST)
 
@@ -39,7 +43,12 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.settings = AgentSettings(
-            node=NodeName("node-a"), task="node-a", run_id=RunId("run"), host=root / "host", copied=root / "kubelet"
+            node=NodeName("node-a"),
+            task="node-a",
+            run_id=RunId("run"),
+            host=root / "host",
+            copied=root / "kubelet",
+            from_image=VOLUME,
         )
         self.files = HostFiles(root / "host")
         self.artifacts = NodeArtifacts(root / "host")
@@ -101,7 +110,7 @@ def host(tmp_path: Path) -> Host:
 
 
 def fetched(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-    def download(_: NodeArtifacts, url: str, target: Path, expected: str) -> None:
+    def download(_: NodeArtifacts, url: str, target: Path, expected: str, _reach: Reach) -> None:
         assert (url, expected) == (URL.url, URL.sha256)
         target.write_bytes(NEW if error is None else NEW[:7])
         if error is not None:
@@ -116,7 +125,7 @@ def test_the_new_program_lies_beside_the_old_one_and_looks_like_it(
 ) -> None:
     fetched(monkeypatch)
     host.put(PurePosixPath("/opt/kubelet"), NEW)
-    host.settings.copied.write_bytes(NEW)
+    host.put(VOLUME / "kubelet", NEW)
 
     staged = host.stage(artifact)
     again = host.stage(artifact)
@@ -191,7 +200,7 @@ def test_what_is_only_looked_at_stays_in_the_pod(
 ) -> None:
     fetched(monkeypatch)
     if artifact is IMAGE:
-        host.settings.copied.write_bytes(NEW)
+        host.put(VOLUME / "kubelet", NEW)
 
     found = host.borrow(artifact)
 
@@ -269,3 +278,65 @@ def test_our_own_mistakes_are_not_called_the_artifacts(host: Host, monkeypatch: 
 
     with pytest.raises(ZeroDivisionError):
         host.stage(URL)
+
+
+def test_what_the_pod_of_an_image_left_is_a_file_of_its_own(host: Host, tmp_path: Path) -> None:
+    """Its containers may write what they like there: links to the node's files, say."""
+    secret = host.settings.on_host(PurePosixPath("/etc/shadow"))
+    host.put(PurePosixPath("/etc/shadow"), b"secret")
+    host.put(VOLUME / "other", b"")
+    link = host.settings.on_host(VOLUME / "kubelet")
+    for target in (
+        secret,
+        Path("/etc/shadow"),
+        Path("../../../../../../../../etc/shadow"),
+        tmp_path / "host/etc/shadow",
+    ):
+        link.symlink_to(target)
+        assert host.refusal(IMAGE).finding.reason is Reason.ARTIFACT_UNAVAILABLE
+        link.unlink()
+    os.mkfifo(link)
+    assert host.refusal(IMAGE).finding.reason is Reason.ARTIFACT_UNAVAILABLE
+
+
+def test_the_digest_of_a_file_in_an_image_may_be_required(host: Host) -> None:
+    host.put(VOLUME / "kubelet", NEW)
+
+    assert host.refusal(replace(IMAGE, sha256="b" * 64)).finding.reason is Reason.DIGEST_MISMATCH
+    assert host.stage(replace(IMAGE, sha256=DIGEST)) == staging.staged_path(PROGRAM)
+
+
+@pytest.mark.parametrize("artifact", [PRE_STAGED, replace(IMAGE, sha256="b" * 64)], ids=lambda artifact: artifact.kind)
+def test_nobody_learns_the_digest_of_anything(host: Host, artifact: TaskArtifact) -> None:
+    other = b"something of the node"
+    for place in (PurePosixPath("/opt/kubelet"), VOLUME / "kubelet"):
+        host.put(place, other)
+
+    assert sha256(other).hexdigest() not in str(host.refusal(artifact))
+
+
+def test_where_a_path_leads_must_be_allowed_as_well(host: Host) -> None:
+    host.put(PurePosixPath("/var/lib/pod/evil"), NEW)
+    host.settings.on_host(PurePosixPath("/opt")).mkdir()
+    host.settings.on_host(PurePosixPath("/opt/kubelet")).symlink_to("/var/lib/pod/evil")
+    host.settings = replace(host.settings, allowed=Allowed(paths=("/opt",)))
+
+    assert host.refusal(PRE_STAGED).finding.reason is Reason.NOT_ALLOWED
+    host.settings = replace(host.settings, allowed=Allowed(paths=("/opt", "/var/lib/pod")))
+    assert host.stage(PRE_STAGED) == staging.staged_path(PROGRAM)
+
+
+def test_what_is_not_allowed_is_not_even_looked_at(host: Host) -> None:
+    host.settings = replace(host.settings, allowed=Allowed(urls=("https://dl.k8s.io",)))
+
+    assert host.refusal(URL).finding.reason is Reason.NOT_ALLOWED
+    assert host.refusal(replace(PRE_STAGED, path="/etc/passwd")).finding.reason is Reason.NOT_ALLOWED
+
+
+def test_the_kubelets_directory_may_be_a_link(host: Host) -> None:
+    """Its administrator made it; what is below the pod's volume, the pod did."""
+    host.put(PurePosixPath("/data/kubelet", *VOLUME.parts[4:], "kubelet"), NEW)
+    (host.settings.host / "var/lib").mkdir(parents=True)
+    (host.settings.host / "var/lib/kubelet").symlink_to("/data/kubelet")
+
+    assert host.stage(IMAGE) == staging.staged_path(PROGRAM)

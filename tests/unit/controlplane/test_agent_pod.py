@@ -10,9 +10,10 @@ from nodeupgrade.api.shared.node_files import KeyReference, NodeFile
 from nodeupgrade.api.shared.run_settings import PreflightSettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, PodUid
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle
+from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, PodRole, file_from_image, volume_on_node
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed
@@ -21,7 +22,9 @@ from nodeupgrade.engine.rollout.agent_pod import (
     NotAllowedError,
     agent_pod,
     agent_pod_name,
+    artifact_pod,
     copy_command,
+    view_agent,
 )
 from tests.contract.kube.test_kube_api import task_spec
 
@@ -44,14 +47,61 @@ def test_copying_uses_the_bundle_as_the_bundle_wants_to_be_used() -> None:
     assert str(bundle.DEFAULT_LOCATION) == "/opt/nodeupgrade/bundle"
 
 
-def test_only_the_agent_is_privileged_and_only_for_an_image_are_there_others() -> None:
-    image = TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet")
-    spec = agent_pod(task(image), SETTINGS)["spec"]
-    assert [c["name"] for c in spec["initContainers"]] == ["bundle", "artifact"]
-    assert not any(c["securityContext"].get("privileged") for c in spec["initContainers"])
-    assert all("host" not in {m["name"] for m in c["volumeMounts"]} for c in spec["initContainers"])
-    staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
-    assert agent_pod(task(staged), SETTINGS)["spec"]["initContainers"] == []
+FROM_IMAGE = TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet")
+
+
+def test_the_image_is_in_a_pod_that_has_nothing_of_the_node() -> None:
+    """What the pod security standard ``restricted`` wants, and no token either."""
+    spec = artifact_pod(task(FROM_IMAGE), SETTINGS)["spec"]
+    assert [c["name"] for c in (*spec["initContainers"], *spec["containers"])] == ["bundle", "artifact", "keeper"]
+    assert not any(spec[name] for name in ("hostPID", "hostNetwork", "hostIPC", "automountServiceAccountToken"))
+    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} == {"emptyDir"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in (*spec["initContainers"], *spec["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        }  # fmt: skip
+    agent = agent_pod(task(FROM_IMAGE), SETTINGS)["spec"]
+    assert [c["name"] for c in agent["containers"]] == ["agent"]
+    assert "initContainers" not in agent, "what is privileged never has the image's files as its root"
+
+
+def test_nothing_that_an_image_asks_for_is_loaded() -> None:
+    spec = artifact_pod(task(FROM_IMAGE), SETTINGS)["spec"]
+    (container,) = (c for c in spec["initContainers"] if c["image"] == FROM_IMAGE.ref)
+    empty = {entry["name"] for entry in container["env"] if entry["value"] == ""}
+    assert empty >= {"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"}
+    assert container["command"][0] == "/bundle/lib/ld.so"
+    masks = [mount for mount in container["volumeMounts"] if mount["mountPath"] == "/etc/ld.so.preload"]
+    assert masks == [{"name": "bundle", "mountPath": "/etc/ld.so.preload", "subPath": "nothing", "readOnly": True}]
+    assert ": > /bundle/nothing" in spec["initContainers"][0]["command"][2]
+
+
+def test_the_agent_is_told_which_pod_has_the_files() -> None:
+    pod = agent_pod(task(FROM_IMAGE), SETTINGS, PodUid("1-2-3"))
+    told = {entry["name"]: entry["value"] for entry in pod["spec"]["containers"][0]["env"]}
+    assert AgentSettings.from_environment(told).artifact_pod == "1-2-3"
+    assert AgentSettings.from_environment(told).allowed == SETTINGS.allowed
+    without = agent_pod(task(FROM_IMAGE), SETTINGS)["spec"]["containers"][0]["env"]
+    assert "ARTIFACT_POD" not in {entry["name"] for entry in without}
+
+
+def test_of_both_pods_the_operator_knows_which_is_which() -> None:
+    now = {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    views = []
+    for body in (agent_pod(task(FROM_IMAGE), SETTINGS), artifact_pod(task(FROM_IMAGE), SETTINGS)):
+        body["metadata"] |= now
+        body["status"] = {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": body["spec"]["containers"][0]["name"], "containerID": "c://1", "state": {"running": {}}}
+            ],
+        }
+        views.append(view_agent(body))
+    assert [view.role for view in views] == [PodRole.AGENT, PodRole.ARTIFACT]
+    assert all(view.started for view in views)
+    assert len({view.name for view in views}) == 2
 
 
 FILES = (
@@ -64,11 +114,15 @@ FILES = (
 @pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
 def test_files_come_with_the_pod_each_where_the_agent_looks_for_it(action: TaskAction) -> None:
     made = task(TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/k"))
-    spec = agent_pod(replace(made, spec=replace(made.spec, files=FILES, action=action)), SETTINGS)["spec"]
-    settings = AgentSettings.from_environment({"NODE_NAME": "node-0", "RUN_ID": "r", "APPROVED": "a"})
-    places = [str(settings.file(index, from_image=file.image_path is not None)) for index, file in enumerate(FILES)]
+    asked = replace(made, spec=replace(made.spec, files=FILES, action=action))
+    spec = agent_pod(asked, SETTINGS)["spec"]
+    settings = AgentSettings.from_environment({"NODE_NAME": "n", "RUN_ID": "r", "APPROVED": "a", "ALLOWED": "{}"})
+    settings = replace(settings, from_image=volume_on_node("/var/lib/kubelet", PodUid("u")))
 
-    assert places == ["/files/0/content", "/staging/file-1", "/files/2/content"]
+    assert [str(settings.file(index)) for index in (0, 2)] == ["/files/0/content", "/files/2/content"]
+    staging = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/staging"
+    assert str(settings.taken(file_from_image(1))) == f"{staging}/file-1"
+    assert str(settings.taken(KUBELET_FROM_IMAGE)) == f"{staging}/kubelet"
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     item = {"items": [{"key": "k", "path": "content"}], "optional": True}
     assert volumes["file-0"] == {"name": "file-0", "configMap": {"name": "cm", **item}}
@@ -78,8 +132,9 @@ def test_files_come_with_the_pod_each_where_the_agent_looks_for_it(action: TaskA
         {"name": "file-0", "mountPath": "/files/0", "readOnly": True},
         {"name": "file-2", "mountPath": "/files/2", "readOnly": True},
     ]
-    assert spec["initContainers"][1]["command"][-4:] == ["/k", "/staging/kubelet", "/in/image", "/staging/file-1"]
-    assert not any(m["name"].startswith("file-") for c in spec["initContainers"] for m in c["volumeMounts"])
+    of_image = artifact_pod(asked, SETTINGS)["spec"]
+    assert of_image["initContainers"][1]["command"][-4:] == ["/k", "/staging/kubelet", "/in/image", "/staging/file-1"]
+    assert not any(m["name"].startswith("file-") for c in of_image["initContainers"] for m in c["volumeMounts"])
 
 
 @pytest.mark.parametrize("kind", list(ArtifactKind))
@@ -98,7 +153,7 @@ def test_who_only_looks_gets_the_node_read_only_and_a_place_of_its_own(kind: Art
     assert mounts[TaskAction.PRECHECK]["host"]["readOnly"] is True
     assert not mounts[TaskAction.UPGRADE]["host"].get("readOnly")
     assert mounts[TaskAction.PRECHECK]["staging"]["mountPath"] == "/staging"
-    assert ("staging" in mounts[TaskAction.UPGRADE]) == (kind is ArtifactKind.IMAGE)
+    assert "staging" not in mounts[TaskAction.UPGRADE]
     assert all(set(mounts[action]) <= volumes[action] for action in mounts)
 
 
@@ -115,11 +170,12 @@ def test_a_full_node_has_room_for_it_and_the_kernel_kills_others_first(kind: Art
     """A kubelet admits what requests nothing; what has a limit is not BestEffort; a quota wants both to be said."""
     image = "registry.example/kubelet@sha256:" + "a" * 64
     made = task(TaskArtifact(kind=kind, ref=image, path="/opt/kubelet", url="https://dl.k8s.io/k"))
-    spec = agent_pod(made, SETTINGS)["spec"]
-    for container in (*spec["initContainers"], *spec["containers"]):
-        assert container["resources"]["requests"] == {"cpu": "0", "memory": "0"}
-        assert container["resources"]["limits"].keys() == {"memory"}
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for body in (agent_pod(made, SETTINGS), *([artifact_pod(made, SETTINGS)] if kind is ArtifactKind.IMAGE else [])):
+        spec = body["spec"]
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            assert container["resources"]["requests"] == {"cpu": "0", "memory": "0"}
+            assert container["resources"]["limits"].keys() == {"memory"}
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
 def test_names_of_agent_pods_fit_and_differ() -> None:

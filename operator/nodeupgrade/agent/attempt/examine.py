@@ -17,15 +17,17 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.agent_pods import volume_on_node
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.cluster.dependants import dependants
-from nodeupgrade.domain.node.cluster.endpoints import answering
+from nodeupgrade.domain.node.cluster.endpoints import API_SERVER, addresses_of, answering
 from nodeupgrade.domain.node.cluster.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.planning import Examination, examine
@@ -33,6 +35,7 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.rollout.reach import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.host import surroundings, volumes
 from nodeupgrade.engine.node.facts.manifests import manifests
@@ -89,6 +92,25 @@ class Examiner:
             Refused: as for `running`, or the program is not on disk any more.
         """
         return _program(self.running(task))
+
+    async def informed(self, task: Task) -> AgentSettings:
+        """Return the settings with what only node and cluster tell: where the artifact is, and what it must not be.
+
+        Raises:
+            Refused: how the kubelet is configured cannot be told.
+            UnavailableError: the API server's own addresses cannot be read.
+        """
+        settings, where = self._settings, None
+        if settings.artifact_pod is not None:
+            layout = await asyncio.to_thread(gather.kubelet_layout, self._host.files, self.running(task))
+            where = volume_on_node(layout.root, settings.artifact_pod)
+        hosts = (*settings.api_servers, *await self._api_servers(task))
+        return replace(settings, from_image=where, reach=reach_of(settings.allowed, hosts))
+
+    async def _api_servers(self, task: Task) -> tuple[str, ...]:
+        if task.spec.artifact.kind is not ArtifactKind.URL:
+            return ()
+        return addresses_of(API_SERVER, await self._kube.list_services((API_SERVER.partition("/")[0],)))
 
     async def settled(
         self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]

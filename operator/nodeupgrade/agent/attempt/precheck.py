@@ -78,16 +78,17 @@ class Precheck:
 
     async def _examine(self, task: Task) -> Examination:
         try:
-            candidate = await asyncio.to_thread(self._borrow, task)
-            files = await asyncio.to_thread(take, self._settings, task.spec.files)
+            settings = await self._examiner.informed(task)
+            candidate = await asyncio.to_thread(self._borrow, settings, task)
+            files = await asyncio.to_thread(take, settings, self._artifacts, task.spec.files)
             return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate, files)
         finally:
             await asyncio.to_thread(give_back, self._settings)
 
-    def _borrow(self, task: Task) -> Replacement | Finding:
+    def _borrow(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
         """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
         try:
-            return borrow(self._settings, self._artifacts, self._host, task.spec.artifact)
+            return borrow(settings, self._artifacts, self._host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 

@@ -87,19 +87,20 @@ class Preparation:
         await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
         program = await asyncio.to_thread(self._examiner.program, task)
         await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
-        candidate = await asyncio.to_thread(self._stage, task, program)
-        files = await asyncio.to_thread(self._stage_files, task)
+        settings = await self._examiner.informed(task)
+        candidate = await asyncio.to_thread(self._stage, settings, task, program)
+        files = await asyncio.to_thread(self._stage_files, settings, task)
         await self._report_status(
             self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched")
         )
         return await self._examiner.settled(task, attempt, candidate, files)
 
-    def _stage(self, task: Task, program: PurePosixPath) -> Replacement:
-        staged = stage(self._settings, self._artifacts, self._host.files, task.spec.artifact, program)
+    def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
+        staged = stage(settings, self._artifacts, self._host.files, task.spec.artifact, program)
         return Replacement(program=staged, digest=self._host.files.digest(staged))
 
-    def _stage_files(self, task: Task) -> tuple[NewFile, ...]:
-        new = take(self._settings, task.spec.files)
+    def _stage_files(self, settings: AgentSettings, task: Task) -> tuple[NewFile, ...]:
+        new = take(settings, self._artifacts, task.spec.files)
         stage_files(self._host.files, new)
         return new
 

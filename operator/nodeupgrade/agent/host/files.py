@@ -1,54 +1,61 @@
-"""Brings the files of ``spec.files`` from the agent's pod onto the node, beside those that they replace.
+"""Brings the files of ``spec.files`` onto the node, beside those that they replace.
 
-Their content comes with the pod: ConfigMaps and Secrets as volumes, files of the artifact's image by an init container.
-So the agent needs no right to read ConfigMaps or Secrets, and a Secret's value is in no object that it writes.
+ConfigMaps and Secrets come with the agent's pod, as volumes, and files of the artifact's image with the pod that takes
+them out of it. So the agent needs no right to read ConfigMaps or Secrets, and a Secret's value is in no object that it
+writes.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.node_files import LARGEST_FILE, NodeFile
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.agent_pods import file_from_image
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
 from nodeupgrade.engine.node.facts.next_start import look
+from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.node.files import Files
 
 
-def take(settings: AgentSettings, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
-    """Return the files that the task asks for, as they came with the pod.
+def take(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
+    """Return the files that the task asks for, as they came.
 
     Raises:
         Refused: one is missing, too large, or has another digest.
     """
-    return tuple(_taken(settings, files))
+    return tuple(_taken(settings, artifacts, files))
 
 
-def _taken(settings: AgentSettings, files: tuple[NodeFile, ...]) -> Iterator[NewFile]:
+def _taken(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> Iterator[NewFile]:
     for index, file in enumerate(files):
-        content = _content(settings.file(index, from_image=file.image_path is not None), file)
+        content = _content(settings, artifacts, index, file)
         actual = Digest(hashlib.sha256(content).hexdigest())
-        if actual != file.sha256:
-            told = "another" if file.secret_key_ref is not None else actual  # a digest is good for guessing
+        if actual != file.sha256:  # what it is instead is not told: a digest is good for guessing
             raise Refused(
                 Reason.DIGEST_MISMATCH,
-                f"{file.source}, for {file.path}, has SHA-256 {told}, the NodeUpgrade promises {file.sha256}; "
-                "correct the content or spec.files[].sha256",
+                f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
+                "promises; correct the content or spec.files[].sha256",
             )
         yield NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
 
 
-def _content(path: Path, file: NodeFile) -> bytes:
+def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> bytes:
     try:
-        with path.open("rb") as opened:
-            content = opened.read(LARGEST_FILE + 1)
-    except OSError as error:
+        if file.image_path is not None:
+            taken = settings.taken(file_from_image(index))
+            content = artifacts.read(artifacts.real(taken.parent) / taken.name, LARGEST_FILE + 1)
+        else:
+            with settings.file(index).open("rb") as opened:
+                content = opened.read(LARGEST_FILE + 1)
+    except (OSError, CopyError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise Refused(
             Reason.FILE_UNAVAILABLE,
-            f"{file.source}, for {file.path}, is not there ({error.strerror}); {Reason.FILE_UNAVAILABLE.remedy}",
+            f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}",
         ) from error
     if len(content) > LARGEST_FILE:
         raise Refused(

@@ -3,17 +3,19 @@
 import errno
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
-from nodeupgrade.ports.node.files import Files, FilesView
+from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.kubelet import CANNOT_RUN
 
 ROOM_TO_FETCH = 256 * 1024**2
@@ -40,12 +42,12 @@ def stage(
     """
     staged = staged_path(program)
     try:
-        _fetch(settings, artifacts, files, artifact, staged)
+        _fetch(settings, artifacts, artifact, staged)
         files.adopt(program, staged)
     except Refused:
         files.remove(staged)
         raise
-    except (StepFailed, OSError, shutil.Error) as error:
+    except (StepFailed, OSError, shutil.Error, CopyError) as error:
         files.remove(staged)
         raise _refusal(error) from error
     return staged
@@ -61,19 +63,18 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
     try:
         match artifact.kind:
             case ArtifactKind.IMAGE:
-                if not own.is_file():
-                    raise _not_in_image(artifact, f"there is no {artifact.path} in it")
+                _require_room(own.parent)
+                _take(settings, artifacts, artifact, own)
             case ArtifactKind.URL:
                 _require_room(own.parent)
-                artifacts.download(artifact.url or "", own, Digest(artifact.sha256 or ""))
+                _download(settings, artifacts, artifact, own)
             case ArtifactKind.PRE_STAGED:
-                source = _promised_source(host.files, artifact)
+                source = _source(settings, artifacts, artifact)
+                _require_promised(digest := artifacts.digest(source), artifact)
                 if host.kubelet.version_output(source)[0] != CANNOT_RUN:
-                    return Replacement(
-                        program=source, digest=host.files.digest(source), takes=host.files.size(source) or 0
-                    )
+                    return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
                 _require_room(own.parent)  # it lacks the permission that staging would give it
-                artifacts.copy_from_node(source, own)
+                _require_promised(artifacts.copy(source, own), artifact)
         with own.open("rb") as file:
             digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
         return Replacement(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
@@ -86,39 +87,58 @@ def give_back(settings: AgentSettings) -> None:
     settings.copied.unlink(missing_ok=True)
 
 
-def _fetch(
-    settings: AgentSettings, artifacts: Artifacts, files: Files, artifact: TaskArtifact, staged: PurePosixPath
-) -> None:
+def _fetch(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, staged: PurePosixPath) -> None:
+    target = settings.on_host(staged)
     match artifact.kind:
         case ArtifactKind.IMAGE:
-            _copy(settings, artifacts, artifact, staged)
+            _take(settings, artifacts, artifact, target)
         case ArtifactKind.URL:
-            artifacts.download(artifact.url or "", settings.on_host(staged), Digest(artifact.sha256 or ""))
+            _download(settings, artifacts, artifact, target)
         case ArtifactKind.PRE_STAGED:
-            files.copy(_promised_source(files, artifact), staged)
+            source = _source(settings, artifacts, artifact)
+            _require_promised(artifacts.copy(source, target), artifact)
 
 
-def _promised_source(files: FilesView, artifact: TaskArtifact) -> PurePosixPath:
-    """Return the path of the pre-staged file, after checking its digest."""
-    source = PurePosixPath(artifact.path or "/")
-    actual = files.digest(source)
-    if actual is None:
-        raise Refused(Reason.ARTIFACT_UNAVAILABLE, f"there is no file {source} on the node; put it there")
+def _download(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
+    settings.require_allowed(artifact)
+    artifacts.download(artifact.url or "", target, Digest(artifact.sha256 or ""), settings.reach)
+
+
+def _source(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact) -> PurePosixPath:
+    """Return where the pre-staged file really is, which must be allowed as well as the path that leads there."""
+    settings.require_allowed(artifact)
+    found = artifacts.real(PurePosixPath(artifact.path or "/"))
+    settings.require_allowed(replace(artifact, path=str(found)))
+    return found
+
+
+def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
+    """Require the digest of the pre-staged file. What it is instead is not told: it may be of any file of the node.
+
+    Raises:
+        Refused: its digest differs.
+    """
     if actual != artifact.sha256:
         raise Refused(
             Reason.DIGEST_MISMATCH,
-            f"{source} on the node has SHA-256 {actual}, the NodeUpgrade promises {artifact.sha256}; "
+            f"the SHA-256 of {artifact.path} on the node is not {artifact.sha256}, which the NodeUpgrade promises; "
             "correct the file or spec.artifact",
         )
-    return source
 
 
-def _copy(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, staged: PurePosixPath) -> None:
-    """Copy what the init container took from the artifact's image, which is pinned by digest."""
+def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
+    """Copy what was taken out of the artifact's image, which is pinned by digest."""
     try:
-        artifacts.copy(settings.copied, settings.on_host(staged))
+        taken = settings.taken(KUBELET_FROM_IMAGE)
+        actual = artifacts.copy(artifacts.real(taken.parent) / taken.name, target)
     except CopyError as error:
         raise _not_in_image(artifact, str(error)) from error
+    if artifact.sha256 not in {None, actual}:
+        raise Refused(
+            Reason.DIGEST_MISMATCH,
+            f"the SHA-256 of {artifact.path} in {artifact.ref} is not {artifact.sha256}, which the NodeUpgrade "
+            "promises; correct spec.artifact.image",
+        )
 
 
 def _not_in_image(artifact: TaskArtifact, why: str) -> Refused:

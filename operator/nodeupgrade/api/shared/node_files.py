@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import Field, Rule
 from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
+from nodeupgrade.api.shared.places import PATH, not_of_the_kernel
 
 MOST_FILES: Final = 16
 LARGEST_FILE: Final = 1024 * 1024
@@ -59,6 +60,7 @@ class NodeFile:
                 "static pods are no files of the kubelet; change their manifests at another time",
                 lambda file: not file["path"].startswith(STATIC_PODS),
             ),
+            not_of_the_kernel("imagePath"),
         ),
     )
 
@@ -99,8 +101,8 @@ class NodeFile:
         Field(
             "Takes the content from this path inside the image of artifact.image.",
             max_length=PATH_LENGTH,
-            pattern=r"/[^\x00]+",
-            expected="an absolute path such as /config.yaml",
+            pattern=PATH,
+            expected="an absolute path such as /config.yaml, without . and .., % and \\",
         ),
     ] = None
 

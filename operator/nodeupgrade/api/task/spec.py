@@ -80,7 +80,7 @@ class TaskArtifact:
         ref: image reference pinned by digest (Image).
         path: absolute path inside the image (Image) or on the node (PreStaged).
         url: where to download from (URL).
-        sha256: 64 lower-case hexadecimal digits (URL, PreStaged).
+        sha256: 64 lower-case hexadecimal digits (URL, PreStaged; Image if it is required there).
         pull_secret: Secret in the operator's namespace to pull the image with (Image).
     """
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import Field, Rule, immutable, keys_match
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
+from nodeupgrade.api.shared.places import IMAGE, PATH, URL, not_of_the_kernel
 
 SOURCES: Final = ("image", "platforms", "preStaged")
 
@@ -15,7 +16,9 @@ _SHA256 = Field(
     pattern="[0-9a-f]{64}",
     expected="64 lower-case hexadecimal digits, as sha256sum prints them",
 )
-_PATH = Field(max_length=PATH_LENGTH, pattern=r"/[^\x00]+", expected="an absolute path such as /opt/kubelet")
+_PATH = Field(
+    max_length=PATH_LENGTH, pattern=PATH, expected="an absolute path such as /opt/kubelet, without . and .., % and \\"
+)
 _BY_PLATFORM = Field(
     min_properties=1,
     max_properties=16,
@@ -27,21 +30,32 @@ _BY_PLATFORM = Field(
 class ImageArtifact:
     """A kubelet inside an image."""
 
+    SCHEMA: ClassVar = Field(rules=(not_of_the_kernel("path"),))
+
     ref: Annotated[
         str,
         Field(
-            "Reference of the image, pinned by digest.",
+            "Reference of the image, with its registry and pinned by digest.",
             max_length=IMAGE_LENGTH,
-            pattern=r"[^\s@]+@sha256:[0-9a-f]{64}",
-            expected="an image pinned by its digest, such as registry.example/kubelet@sha256:…64 hexadecimal digits…",
+            pattern=IMAGE,
+            expected="an image with its registry, pinned by its digest, such as "
+            "registry.example/kubelet@sha256:…64 hexadecimal digits…",
         ),
     ]
     path: Annotated[str, _PATH, Field("Path of the kubelet inside the image.")]
+    sha256: Annotated[
+        str | None,
+        _SHA256,
+        Field(
+            "SHA-256 of the kubelet inside the image, in hexadecimal. Without it, the digest of the image decides, and "
+            "what was found in it is recorded in the task's status."
+        ),
+    ] = None
     pull_secret: Annotated[
         str | None,
         Field(
-            "Name of a Secret in the operator's namespace that is used to pull the image. The agent's own image is "
-            "then pulled with the same Secret instead of those of the service account.",
+            "Name of a Secret in the operator's namespace that is used to pull the image. The operator's own image is "
+            "pulled with it too in the same pod, instead of with those of the service account.",
             min_length=1,
             max_length=NAME_LENGTH,
         ),
@@ -57,8 +71,8 @@ class Download:
         Field(
             "URL to download the kubelet from.",
             max_length=URL_LENGTH,
-            pattern=r"https?://[^\s]+",
-            expected="an https or http URL",
+            pattern=URL,
+            expected="an https or http URL of plain parts, without user, query and fragment",
         ),
     ]
     sha256: Annotated[str, _SHA256]
@@ -67,6 +81,8 @@ class Download:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreStagedFile:
     """A kubelet that lies on the node."""
+
+    SCHEMA: ClassVar = Field(rules=(not_of_the_kernel("path"),))
 
     path: Annotated[str, _PATH, Field("Absolute path of the file on the node.")]
     sha256: Annotated[str, _SHA256]

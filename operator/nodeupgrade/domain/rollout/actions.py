@@ -9,8 +9,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
-from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.guard import GuardParameters
 
@@ -150,14 +150,21 @@ class StartTask(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAgent(_NodeDecision):
-    """Create the agent pod on the node."""
+    """Create the agent pod on the node, or the pod of its artifact.
+
+    Attributes:
+        role: which of the two.
+        artifact: for the agent, the pod that holds what was taken out of the artifact's image; None if there is none.
+    """
 
     task: Task
+    role: PodRole = PodRole.AGENT
+    artifact: PodUid | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAgent(_NodeDecision):
-    """Delete the agent pod; what it started on the host is not affected."""
+    """Delete the agent pod, or the pod of its artifact; what an agent started on the host is not affected."""
 
     pod: AgentPodView
 

@@ -5,11 +5,28 @@ come from is not decided by the NodeUpgrade but by whoever installs the operator
 since a kubelet's configuration, too, decides what runs as root.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from urllib.parse import unquote, urlsplit
+from typing import TypeVar
 
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
+from nodeupgrade.domain.rollout.sources import (
+    FilePath,
+    SourceError,
+    host_inside,
+    image_place,
+    is_image_below,
+    is_path_below,
+    is_url_below,
+    parse_image,
+    parse_path,
+    parse_url,
+    path_place,
+    url_place,
+)
+
+_T = TypeVar("_T")
 
 _TEXT_LENGTH = 4096
 
@@ -26,7 +43,8 @@ class Allowed:
         urls: for example ``https://dl.k8s.io``.
         paths: files and directories on the nodes.
         images: repositories of images, or registries.
-        digests: SHA-256 of programs, or of images, wherever they come from.
+        digests: SHA-256 of programs (URLs and paths), or of images (images), wherever they come from: from any place
+            that parses and is not the node's own or its cloud's.
         units: systemd units that may be the kubelet's.
         pull_secrets: Secrets of the operator's namespace that images may be pulled with.
         files: files and directories on the nodes that ``spec.files`` may write to.
@@ -54,18 +72,29 @@ def read_allowed(value: object) -> Allowed:
         raise AllowedError(f"{unknown[0]} is unknown; known are {', '.join(names)}")
     lists = {name: _texts(yaml, value.get(yaml)) for yaml, name in names.items()}
     allowed = Allowed(**lists)
-    for url in allowed.urls:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc or parts.query:
-            raise AllowedError(f"urls: {url!r} is not like https://dl.k8s.io or https://mirror.example/kubelets")
-    for name, paths in (("paths", allowed.paths), ("files", allowed.files)):
-        for path in paths:
-            if not path.startswith("/") or not _is_plain(path.rstrip("/")):
-                raise AllowedError(f"{name}: {path!r} is not an absolute path without . and ..")
+    places: tuple[tuple[str, Callable[[str], object], tuple[str, ...]], ...] = (
+        ("urls", url_place, allowed.urls),
+        ("paths", path_place, allowed.paths),
+        ("images", image_place, allowed.images),
+        ("files", path_place, allowed.files),
+    )
+    for name, parse, entries in places:
+        for entry in entries:
+            try:
+                parse(entry)
+            except SourceError as error:
+                raise AllowedError(f"{name}: {entry!r} makes no sense: {error}") from error
     return allowed
 
 
-def forbidden(artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: Allowed) -> str | None:
+def render_allowed(allowed: Allowed) -> dict[str, list[str]]:
+    """Return the configuration as ``read_allowed`` reads it."""
+    return {_yaml_name(field.name): list(getattr(allowed, field.name)) for field in fields(Allowed)}
+
+
+def forbidden(
+    artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: Allowed, *, from_image: Iterable[str] = ()
+) -> str | None:
     """Return what is not allowed about what a run is to bring onto one node, or None.
 
     Args:
@@ -73,59 +102,88 @@ def forbidden(artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: 
         unit: The unit that runs it.
         files: Paths on the node that are written to besides.
         allowed: The configuration.
+        from_image: Paths inside the artifact's image that files are taken from.
     """
     if unit not in allowed.units:
-        return f"the unit {unit}"
-    others = (path for path in files if not (_is_plain(path) and _is_below(path, allowed.files)))
-    if (file := next(others, None)) is not None:
-        return f"the file {file}"
-    return _forbidden_source(artifact, allowed)
+        return f"the unit {_shown(unit)}"
+    if (file := next((path for path in files if not _is_file_allowed(path, allowed)), None)) is not None:
+        return f"the file {_shown(file)}"
+    if (source := next((path for path in from_image if _parsed(parse_path, path) is None), None)) is not None:
+        return f"the file {_shown(source)} of an image"
+    return forbidden_source(artifact, allowed)
 
 
-def _forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
+def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
+    """Return what is not allowed about where a kubelet comes from, or None.
+
+    A digest that is listed allows any place that parses, except addresses that are the node's own or its cloud's:
+    those, and places that do not parse, are never asked, since the answer to that would be told.
+    """
     if artifact.pull_secret and artifact.pull_secret not in allowed.pull_secrets:
-        return f"the pull secret {artifact.pull_secret}"
-    if _digest(artifact) in allowed.digests:
-        return None
+        return f"the pull secret {_shown(artifact.pull_secret)}"
     match artifact.kind:
         case ArtifactKind.IMAGE:
-            place, places = _repository(artifact.ref or ""), allowed.images
+            text, sound = artifact.ref or "", _is_image_allowed(artifact, allowed)
         case ArtifactKind.URL:
-            place, places = artifact.url or "", allowed.urls
+            text, sound = artifact.url or "", _is_url_allowed(artifact, allowed)
         case ArtifactKind.PRE_STAGED:
-            place, places = artifact.path or "", allowed.paths
-    return None if _is_plain(place) and _is_below(place, places) else f"{artifact.kind.value} {_shown(place)}"
+            text, sound = artifact.path or "", _is_path_allowed(artifact, allowed)
+    return None if sound else f"{artifact.kind.value} {_shown(text)}"
 
 
-def _digest(artifact: TaskArtifact) -> str:
-    return artifact.sha256 or (artifact.ref or "").rpartition("@sha256:")[2]
+def _is_image_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
+    image = _parsed(parse_image, artifact.ref)
+    if image is None or _parsed(parse_path, artifact.path) is None:
+        return False
+    if any(is_image_below(image, place) for place in _places(image_place, allowed.images)):
+        return True
+    return image.digest in allowed.digests and host_inside(image.registry.partition(":")[0]) is None
 
 
-def _repository(ref: str) -> str:
-    """Return an image's repository, without tag and digest."""
-    name = ref.partition("@")[0]
-    above, slash, last = name.rpartition("/")
-    return f"{above}{slash}{last.partition(':')[0]}"
+def _is_url_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
+    url = _parsed(parse_url, artifact.url)
+    if url is None:
+        return False
+    if any(is_url_below(url, place) for place in _places(url_place, allowed.urls)):
+        return True
+    return artifact.sha256 in allowed.digests and host_inside(url.host) is None
 
 
-def _is_below(place: str, places: Iterable[str]) -> bool:
-    """Report whether a place is one of these or below one; a name ends at a slash, so no host is part of another."""
-    return any(place == each.rstrip("/") or place.startswith(f"{each.rstrip('/')}/") for each in places)
+def _is_path_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
+    path = _parsed(parse_path, artifact.path)
+    if path is None:
+        return False
+    return artifact.sha256 in allowed.digests or _is_below(path, allowed.paths)
 
 
-def _is_plain(place: str) -> bool:
-    """Report whether a place means what it looks like: no way up, encoded or not, no empty part, nothing invisible."""
-    _, _, path = place.rpartition("://")
-    decoded = unquote(unquote(path))
-    parts = decoded.split("/")
-    ways = {".", ".."} & set(parts) or "" in parts[1:]
-    return not ways and "\\" not in decoded and decoded.isprintable() and " " not in decoded
+def _is_file_allowed(text: str, allowed: Allowed) -> bool:
+    path = _parsed(parse_path, text)
+    return path is not None and _is_below(path, allowed.files)
+
+
+def _is_below(path: FilePath, entries: Iterable[str]) -> bool:
+    return any(is_path_below(path, place) for place in _places(path_place, entries))
+
+
+def _parsed(parse: Callable[[str], _T], text: str | None) -> _T | None:
+    try:
+        return parse(text or "")
+    except SourceError:
+        return None
+
+
+def _places(parse: Callable[[str], _T], entries: Iterable[str]) -> list[_T]:
+    """Return what entries mean; one that means nothing allows nothing."""
+    return [place for entry in entries if (place := _parsed(parse, entry)) is not None]
 
 
 def _shown(place: str) -> str:
-    """Return a URL without what may be secret in it."""
-    parts = urlsplit(place)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else place
+    """Return a place without what may be secret in it, or what a terminal would obey."""
+    scheme, separator, rest = place.partition("://")
+    if separator:
+        authority, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+        place = f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+    return "".join(char if char.isprintable() else "?" for char in place)
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:

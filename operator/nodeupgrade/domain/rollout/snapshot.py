@@ -24,6 +24,7 @@ class FleetSnapshot:
         server: version of the API server.
         pods: by node; only for the nodes that ``planner.unread`` returned.
         agents: agent pods by node.
+        artifacts: by node, the pods that take its kubelet out of an image.
         active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
         unreadable: by node, why this version cannot parse the Node or its task; such a node is left alone.
         rivals: the other NodeUpgrades that have not ended, as far as they can be parsed.
@@ -45,6 +46,7 @@ class FleetSnapshot:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     active_upgrades: frozenset[str] = frozenset()
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     rivals: tuple[Upgrade, ...] = ()

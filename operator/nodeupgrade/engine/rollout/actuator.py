@@ -11,6 +11,7 @@ from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -46,7 +47,7 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
 from nodeupgrade.engine.rollout.action_events import events
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
@@ -156,8 +157,8 @@ class Actuator:
                 await self._write_task(action)
             case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
                 await self._write_guard(action)
-            case CreateAgent(task=task):
-                await self._create_agent(task)
+            case CreateAgent():
+                await self._create_agent(action)
             case DeleteAgent(pod=pod):
                 await self._kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
             case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
@@ -254,9 +255,14 @@ class Actuator:
         }
         await self._kube.create(TASKS, body)
 
-    async def _create_agent(self, task: Task) -> None:
+    async def _create_agent(self, action: CreateAgent) -> None:
+        match action.role:
+            case PodRole.AGENT:
+                body = agent_pod(action.task, self._agents, action.artifact)
+            case PodRole.ARTIFACT:
+                body = artifact_pod(action.task, self._agents)
         try:
-            await self._kube.create(PODS.within(self._agents.namespace), agent_pod(task, self._agents))
+            await self._kube.create(PODS.within(self._agents.namespace), body)
         except ConflictError:
             return  # an interrupted pass created it; the next pass reads what exists
 

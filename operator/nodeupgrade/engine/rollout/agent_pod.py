@@ -1,10 +1,12 @@
-"""The manifest of an agent pod: one pod per node in flight, deleted after the run.
+"""The manifests of a node's agent and, for a kubelet in an image, of the pod that takes it out; deleted after the run.
 
-It is privileged and mounts the host, so everything in it is fixed here. A NodeUpgrade only chooses the image that the
-kubelet comes from, and no program of that image is run.
+The agent is privileged and mounts the host, so everything in it is fixed here. A NodeUpgrade only chooses the image
+that the kubelet comes from. That image is the root of a container of another pod, which shares nothing with the host
+and has no rights, and no program or library of the image is loaded there.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -15,31 +17,57 @@ from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.shared.node_files import NodeFile
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, TaskAction
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.values import NodeName, PodUid
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import (
+    COMPONENT_LABEL,
     CONTENT,
-    FROM_IMAGE,
+    KUBELET_FROM_IMAGE,
     RUN_LABEL,
+    STAGING,
     AgentPodView,
+    PodRole,
     file_from_image,
     file_from_object,
     view_agent_pod,
 )
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden, render_allowed
 from nodeupgrade.ports.kube import PODS, RejectedError
 
-AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
+AGENT_CONTAINER = "agent"
+BUNDLE_CONTAINER, ARTIFACT_CONTAINER, KEEPER_CONTAINER = "bundle", "artifact", "keeper"
 AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.io/part-of": "nodeupgrade"}
+"""Labels of both pods; COMPONENT_LABEL tells one from the other."""
+
 SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
-_BUNDLE_MOUNT = PurePosixPath("/bundle")
+UNPRIVILEGED = 65532
+"""The user that takes files out of an image: whatever is taken must be readable for everyone."""
+
+_BUNDLE_MOUNT, _STAGING_MOUNT = PurePosixPath("/bundle"), PurePosixPath("/staging")
+_NOTHING = "nothing"
+"""An empty file in the volume of the bundle."""
+
+PRELOADED = PurePosixPath("/etc/ld.so.preload")
+"""Lists libraries that the dynamic loader would load from the image; an empty file is mounted over it."""
+
+_OF_THE_LOADER = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_DEBUG", "GLIBC_TUNABLES")
+_OF_PYTHON = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT")
+"""Variables of an image that would decide what a program loads; these are empty whatever the image says."""
+
 _RESOURCES: Json = {"requests": {"cpu": "0", "memory": "0"}, "limits": {"memory": "1Gi"}}
 """No request, since a kubelet rejects a pod that a full node has no room for; but told, as quotas ask for. The limit
 makes the pod Burstable: one of BestEffort is the first that the kernel kills, also in the middle of an examination."""
+
+_CONFINED: Json = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+_STAGED: Json = {"name": STAGING, "mountPath": str(_STAGING_MOUNT)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +89,9 @@ class NotAllowedError(RejectedError):
     """No agent is created for this task: the operator itself rejects it."""
 
 
-def agent_pod_name(node: NodeName) -> str:
+def agent_pod_name(node: NodeName, role: PodRole = PodRole.AGENT) -> str:
     """Return the name of a node's agent pod; one that is too long is truncated and made unique by a digest."""
-    name = f"nodeupgrade-agent-{node}"
+    name = f"nodeupgrade-{role.value}-{node}"
     if len(name) <= NAME_LENGTH:
         return name
     digest = hashlib.sha256(node.encode()).hexdigest()[:10]
@@ -71,51 +99,111 @@ def agent_pod_name(node: NodeName) -> str:
 
 
 def view_agent(body: Json) -> AgentPodView:
-    """Return the view of a pod that agent_pod() has described, as the API serves it."""
-    return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
+    """Return the view of a pod that agent_pod() or artifact_pod() has described, as the API serves it."""
+    return view_agent_pod(
+        body, {PodRole.AGENT: AGENT_CONTAINER, PodRole.ARTIFACT: KEEPER_CONTAINER}, ARTIFACT_CONTAINER
+    )
 
 
-def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
+def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
     """Return the manifest of the agent pod for one run.
+
+    Args:
+        task: The task.
+        settings: Settings of all such pods.
+        artifact: The pod that has taken the kubelet out of its image, if there is one.
 
     Raises:
         NotAllowedError: The task asks for what the operator's configuration does not allow. The NodeUpgrade that it was
             made from did not, so somebody has written the task since.
     """
+    _require_allowed(task, settings)
+    precheck = _is_precheck(task)
+    return _pod(
+        task,
+        settings,
+        PodRole.AGENT,
+        serviceAccountName=SERVICE_ACCOUNT,
+        hostPID=True,
+        hostNetwork=True,
+        dnsPolicy="Default",
+        securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
+        containers=[_agent_container(task, settings, artifact, staging=precheck)],
+        volumes=[
+            {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
+            *([{"name": STAGING, "emptyDir": {}}] if precheck else []),
+            *(_file_volume(index, file) for index, file in _carried(task)),
+        ],
+    )
+
+
+def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
+    """Return the manifest of the pod that takes the kubelet out of its image, and keeps it until the run is over.
+
+    It meets the pod security standard ``restricted``. Once it runs, its volume has the files.
+
+    Raises:
+        NotAllowedError: As for the agent.
+    """
+    _require_allowed(task, settings)
+    return _pod(
+        task,
+        settings,
+        PodRole.ARTIFACT,
+        serviceAccountName=SERVICE_ACCOUNT,
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        hostPID=False,
+        hostNetwork=False,
+        hostIPC=False,
+        imagePullSecrets=[{"name": secret}] if (secret := task.spec.artifact.pull_secret) else [],
+        securityContext={
+            "runAsNonRoot": True,
+            "runAsUser": UNPRIVILEGED,
+            "runAsGroup": UNPRIVILEGED,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        initContainers=_artifact_containers(task, settings),
+        containers=[
+            {
+                "name": KEEPER_CONTAINER,
+                "image": settings.image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["sleep", "infinity"],
+                "securityContext": _CONFINED,
+                "resources": _RESOURCES,
+                "volumeMounts": [{**_STAGED, "readOnly": True}],
+            }
+        ],
+        volumes=[{"name": "bundle", "emptyDir": {}}, {"name": STAGING, "emptyDir": {}}],
+    )
+
+
+def _require_allowed(task: Task, settings: AgentPodSettings) -> None:
     artifact, files = task.spec.artifact, [file.path for file in task.spec.files]
-    if (problem := forbidden(artifact, task.spec.kubelet.unit, files, settings.allowed)) is not None:
+    taken = [file.image_path for file in task.spec.files if file.image_path is not None]
+    problem = forbidden(artifact, task.spec.kubelet.unit, files, settings.allowed, from_image=taken)
+    if problem is not None:
         raise NotAllowedError(sentence(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}"))
-    from_image = artifact.kind is ArtifactKind.IMAGE
-    staging = from_image or _is_precheck(task)
-    secrets = [{"name": artifact.pull_secret}] if artifact.pull_secret else []
+
+
+def _pod(task: Task, settings: AgentPodSettings, role: PodRole, **spec: Json | list[Json] | str | bool) -> Json:
+    """Return a pod that is bound to the node, whatever taints and priorities there are, and is never restarted."""
     return {
         "apiVersion": PODS.api_version,
         "kind": PODS.kind,
         "metadata": {
-            "name": agent_pod_name(task.name),
+            "name": agent_pod_name(task.name, role),
             "namespace": settings.namespace,
-            "labels": {**AGENT_LABELS, RUN_LABEL: task.spec.run_id},
+            "labels": {**AGENT_LABELS, COMPONENT_LABEL: role.value, RUN_LABEL: task.spec.run_id},
         },
         "spec": {
             "nodeName": task.name,
-            "serviceAccountName": SERVICE_ACCOUNT,
             "priorityClassName": PRIORITY_CLASS,
             "restartPolicy": "Never",
-            "hostPID": True,
-            "hostNetwork": True,
-            "dnsPolicy": "Default",
             "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 10,
-            "imagePullSecrets": secrets,
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-            "initContainers": _artifact_containers(task, settings) if from_image else [],
-            "containers": [_agent_container(task, settings, staging=staging)],
-            "volumes": [
-                {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
-                *([{"name": "bundle", "emptyDir": {}}] if from_image else []),
-                *([{"name": "staging", "emptyDir": {}}] if staging else []),
-                *(_file_volume(index, file) for index, file in _carried(task)),
-            ],
+            "terminationGracePeriodSeconds": 10 if role is PodRole.AGENT else 0,
+            **spec,
         },
     }
 
@@ -126,8 +214,8 @@ def copy_command(path: str, files: Iterable[tuple[int, str]] = ()) -> tuple[str,
     Args:
         files: further files to copy, by their place in ``spec.files``.
     """
-    further = (word for index, source in files for word in (source, file_from_image(index)))
-    return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, FROM_IMAGE, *further)
+    further = (word for index, source in files for word in (source, str(_STAGING_MOUNT / file_from_image(index))))
+    return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, str(_STAGING_MOUNT / KUBELET_FROM_IMAGE), *further)
 
 
 def _carried(task: Task) -> list[tuple[int, NodeFile]]:
@@ -154,9 +242,10 @@ def _is_precheck(task: Task) -> bool:
     return task.spec.action is TaskAction.PRECHECK
 
 
-def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -> Json:
+def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | None, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
-    environment |= {"APPROVED": approval(task.spec)}
+    environment |= {"APPROVED": approval(task.spec), "ALLOWED": json.dumps(render_allowed(settings.allowed))}
+    environment |= {"ARTIFACT_POD": artifact} if artifact else {}
     environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}
     return {
         "name": AGENT_CONTAINER,
@@ -174,7 +263,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -
                 "mountPropagation": "HostToContainer",
                 **({"readOnly": True} if _is_precheck(task) else {}),
             },
-            *([{"name": "staging", "mountPath": "/staging"}] if staging else []),
+            *([_STAGED] if staging else []),
             *(
                 {"name": f"file-{index}", "mountPath": file_from_object(index), "readOnly": True}
                 for index, _ in _carried(task)
@@ -187,20 +276,15 @@ def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
     """Return the init containers: one provides the bundle, the next uses it to copy the kubelet out of the artifact."""
     artifact = task.spec.artifact
     files = [(index, file.image_path) for index, file in enumerate(task.spec.files) if file.image_path is not None]
-    confined = {
-        "runAsUser": 0,
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    bundled, staging = {"name": "bundle", "mountPath": str(_BUNDLE_MOUNT)}, {"name": "staging", "mountPath": "/staging"}
+    bundled = {"name": "bundle", "mountPath": str(_BUNDLE_MOUNT)}
+    provide = f"cp -R {bundle.DEFAULT_LOCATION}/. {_BUNDLE_MOUNT}/ && : > {_BUNDLE_MOUNT}/{_NOTHING}"
     return [
         {
             "name": BUNDLE_CONTAINER,
             "image": settings.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", f"{_BUNDLE_MOUNT}/"],
-            "securityContext": confined,
+            "command": ["sh", "-c", provide],
+            "securityContext": _CONFINED,
             "resources": _RESOURCES,
             "volumeMounts": [bundled],
         },
@@ -209,8 +293,15 @@ def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
             "image": artifact.ref,
             "imagePullPolicy": "IfNotPresent",
             "command": list(copy_command(artifact.path or "", files)),
-            "securityContext": confined,
+            "workingDir": "/",
+            "env": [{"name": name, "value": ""} for name in (*_OF_THE_LOADER, *_OF_PYTHON)],
+            "securityContext": _CONFINED,
             "resources": _RESOURCES,
-            "volumeMounts": [{**bundled, "readOnly": True}, staging],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "volumeMounts": [
+                {**bundled, "readOnly": True},
+                {"name": "bundle", "mountPath": str(PRELOADED), "subPath": _NOTHING, "readOnly": True},
+                _STAGED,
+            ],
         },
     ]

@@ -51,6 +51,7 @@ def following_on(
             nodes=objects.nodes,
             tasks=objects.tasks,
             agents=objects.agents,
+            artifacts=objects.artifacts,
             unreadable=objects.unreadable,
             busy=frozenset(),
             unsettled=unsettled,

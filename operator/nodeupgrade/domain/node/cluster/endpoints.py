@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.encoding.json import Json
 
+API_SERVER = "default/kubernetes"
+"""The Service that stands for the API server in every cluster."""
+
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 
@@ -45,6 +48,30 @@ def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
         for service, endpoints in sorted(ready.items())
         if service not in publishing_unready
     )
+
+
+def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:
+    """Return all addresses of a Service (``namespace/name``) and behind it, given the same objects."""
+    return tuple(sorted(set(_addresses(service, objects))))
+
+
+def _addresses(service: str, objects: Iterable[Json]) -> Iterator[str]:
+    for body in objects:
+        metadata = body["metadata"]
+        sliced = (metadata.get("labels") or {}).get(SERVICE_LABEL) if body["kind"] == "EndpointSlice" else None
+        if f"{metadata['namespace']}/{sliced or metadata['name']}" != service:
+            continue
+        match body["kind"]:
+            case "Service":
+                spec = body.get("spec") or {}
+                yield from (ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
+            case "EndpointSlice":
+                yield from (ip for each in body.get("endpoints") or () for ip in each.get("addresses") or ())
+            case "Endpoints":
+                for subset in body.get("subsets") or ():
+                    yield from (str(each.get("ip")) for each in subset.get("addresses") or ())
+            case _:
+                pass
 
 
 def _of_slice(body: Json, namespace: str) -> Iterator[str]:

@@ -4,6 +4,10 @@ An agent touches nothing before the API server has accepted its first status. So
 its agent pod is gone, the node is untouched. The same holds for a run that has not yet reported ``Staged``: the agent
 must have reported that before it hands over to the executor. Neither conclusion holds if an earlier task of the node
 was lost: then only an agent that inspects the node can tell.
+
+A kubelet in an image needs another pod first, which takes it out; the agent is created once that pod has done so, and
+is told which one it was. That pod changes nothing on the node either, so what holds of an agent that has not started
+holds of it.
 """
 
 from dataclasses import dataclass
@@ -12,9 +16,10 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
@@ -38,11 +43,13 @@ class Agents:
 
     Attributes:
         pod: the current agent pod; None if there is none.
+        artifact: the pod that takes the kubelet out of its image; None if there is none.
         lost: how many agents in a row ended early.
         refused: the failed attempts to create one; None if there are none.
     """
 
     pod: AgentPodView | None = None
+    artifact: AgentPodView | None = None
     lost: int = 0
     refused: Setback | None = None
 
@@ -54,7 +61,8 @@ class Agents:
 
 def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
-    pod, wanted, deadline = agents.pod, task.spec.action in _WANTED, task.spec.deadline
+    pod = agents.pod or _unfinished(task, agents.artifact)
+    wanted, deadline = task.spec.action in _WANTED, task.spec.deadline
     if wanted and called_off is not None:
         message = f"the run on node {task.name} is called off: {called_off.detail}"
         return Abort(node=task.name, task=task, reason=called_off.reason, message=message)
@@ -77,11 +85,29 @@ def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
-        return _give_up(task) if safe else _create(task)
+        return _give_up(task) if safe else _create(task, agents)
     if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
         message = agents.refused.finding(task.name).message
         return Abort(node=task.name, task=task, reason=Reason.AGENT_UNAVAILABLE, message=message)
-    return _create(task)
+    return _create(task, agents)
+
+
+def _unfinished(task: Task, artifact: AgentPodView | None) -> AgentPodView | None:
+    """Return the artifact's pod as long as an agent has to wait for it, or it must be deleted before a new one."""
+    if artifact is None or _has_files(task, artifact):
+        return None
+    return artifact if needs_artifact(task) or artifact.run_id != task.spec.run_id else None
+
+
+def _has_files(task: Task, artifact: AgentPodView) -> bool:
+    """Report whether a pod holds the files of this run: those of a pod that has ended are removed by the kubelet."""
+    return artifact.run_id == task.spec.run_id and artifact.started and not artifact.over and not artifact.deleting
+
+
+def needs_artifact(task: Task) -> bool:
+    """Report whether an agent needs a file of an image: not once it has handed over, nor to end a run."""
+    before = _silent(task) or task.reported.phase in _BEFORE_HANDOVER
+    return task.spec.artifact.kind is ArtifactKind.IMAGE and task.spec.action in _WANTED and before
 
 
 def _leaving(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
@@ -124,19 +150,26 @@ def _silent(task: Task) -> bool:
     return task.status.run_id != task.spec.run_id
 
 
-def _create(task: Task) -> CreateAgent:
+def _create(task: Task, agents: Agents) -> CreateAgent:
+    """Create the agent, or first the pod with its artifact."""
+    artifact = agents.artifact if agents.artifact is not None and _has_files(task, agents.artifact) else None
     replaced = not _silent(task)
     reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
+    if artifact is None and needs_artifact(task):
+        message = f"the kubelet is taken out of its image on node {task.name}"
+        return CreateAgent(node=task.name, task=task, role=PodRole.ARTIFACT, reason=reason, message=message)
     message = f"an agent is {'started again' if replaced else 'started'} on node {task.name}"
-    return CreateAgent(node=task.name, task=task, reason=reason, message=message)
+    uid = None if artifact is None else PodUid(artifact.uid)
+    return CreateAgent(node=task.name, task=task, artifact=uid, reason=reason, message=message)
 
 
 def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction:
     """Replace an agent that ended, after a growing delay: what ended this one may end the next."""
     if now < pod.created_at + rest(lost + 1):
         why = f"cannot run: {pod.blocked}" if pod.blocked else f"ended ({pod.ended or pod.phase}) before the run did"
-        if lost or pod.blocked:
-            return _unavailable(task, pod, why)
+        of_artifact = pod.role is PodRole.ARTIFACT
+        if lost or pod.blocked or of_artifact:
+            return _unavailable(task, pod, why, artifact=of_artifact and not pod.blocked)
         message = f"agent pod {pod.name} ended and is replaced soon"
         return Wait(node=task.name, reason=Reason.PROGRESSING, message=message)
     message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"

@@ -8,6 +8,7 @@ from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import DeleteAgent, DropTask, FreeSlot, NodeAction, Release, RestoreCordon
 from nodeupgrade.domain.rollout.inflight import guard_lifecycle
@@ -16,7 +17,7 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
     """Clean up after the verdict: guard, cordon, agent and task; once nothing of it remains, free the slot."""
-    name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
+    name, verdict = node.name, task.verdict
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     remains = list[NodeAction]()
     if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
@@ -24,9 +25,8 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"
         remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
-    if pod is not None and not pod.deleting:
-        message = f"the run on node {name} is over"
-        remains.append(DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=message))
+    message = f"the run on node {name} is over"
+    remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in _pods(fleet, name)]
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
         remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
@@ -42,9 +42,15 @@ def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: Node
 
     A task with a verdict stays: the write that frees the slot puts it on record.
     """
-    if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
-        return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
+    if pods := _pods(fleet, name):
+        return DeleteAgent(node=name, pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
     if (task := fleet.own_task(name)) is not None and task.verdict is None:
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
     return FreeSlot(node=name, reason=reason, message=message, failure=failure)
+
+
+def _pods(fleet: FleetSnapshot, name: NodeName) -> tuple[AgentPodView, ...]:
+    """Return the pods of a node's run that are still to be deleted."""
+    found = (fleet.agents.get(name), fleet.artifacts.get(name))
+    return tuple(pod for pod in found if pod is not None and not pod.deleting)

@@ -73,7 +73,8 @@ def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
     platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
     artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
     files = [file.path for file in spec.files]
-    found = (forbidden(artifact, spec.kubelet.unit, files, allowed) for artifact in artifacts)
+    taken = [file.image_path for file in spec.files if file.image_path is not None]
+    found = (forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts)
     return next((problem for problem in found if problem is not None), None)
 
 

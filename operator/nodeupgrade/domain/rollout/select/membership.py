@@ -104,7 +104,9 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
         KeyError: It does not serve the platform.
     """
     if (image := artifact.image) is not None:
-        return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
+        return TaskArtifact(
+            kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=image.pull_secret
+        )
     if download := (artifact.platforms or {}).get(platform):
         return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
     file = (artifact.pre_staged or {})[platform]

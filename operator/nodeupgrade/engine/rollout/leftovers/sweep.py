@@ -5,11 +5,12 @@ its Node was deleted during the run.
 """
 
 import contextlib
+from collections.abc import Iterable
 
 from nodeupgrade.api.encoding.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
@@ -86,17 +87,18 @@ class Sweep:
 
     async def _examine(self, node: NodeView) -> NodeAction:
         task, problem = await self._task(node)
-        pod = await self._agent(node)
-        decision: NodeAction = decide(node, task, pod, problem)
+        pods = await self._pods(node)
+        agent = next((pod for pod in pods if pod.role is PodRole.AGENT), None)
+        decision: NodeAction = decide(node, task, agent, problem)
         if isinstance(decision, RestoreCordon):
-            decision = await self._restore(decision, pod)
+            decision = await self._restore(decision, pods)
         await self._report(node, decision)
         return decision
 
-    async def _restore(self, decision: RestoreCordon, pod: AgentPodView | None) -> NodeAction:
+    async def _restore(self, decision: RestoreCordon, pods: Iterable[AgentPodView]) -> NodeAction:
         node = decision.view
         try:
-            if pod is not None:
+            for pod in pods:
                 await self._kube.delete(self._agents, pod.name, uid=pod.uid)
             version = node.resource_version
             await self._kube.merge(
@@ -135,6 +137,6 @@ class Sweep:
         except MalformedObjectError as error:
             return None, f"its NodeUpgradeTask cannot be read ({error})"
 
-    async def _agent(self, node: NodeView) -> AgentPodView | None:
+    async def _pods(self, node: NodeView) -> list[AgentPodView]:
         listed = await self._kube.list(self._agents, labels=AGENT_LABELS)
-        return next((pod for pod in map(view_agent, listed) if pod.node == node.name), None)
+        return [pod for pod in map(view_agent, listed) if pod.node == node.name]

@@ -66,6 +66,7 @@ async def gather(
         nodes=objects.nodes,
         tasks=objects.tasks,
         agents=objects.agents,
+        artifacts=objects.artifacts,
         unreadable=objects.unreadable,
         active_upgrades=active,
         rivals=rivals,

@@ -9,7 +9,7 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObjects:
-    """All Nodes, tasks and agent pods by node, and all NodeUpgrades by name.
+    """All Nodes, tasks, agent pods and their artifacts' pods by node, and all NodeUpgrades by name.
 
     Attributes:
         unreadable: by node, why this version cannot parse the Node or its task.
@@ -32,6 +32,7 @@ class FleetObjects:
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
 
@@ -251,7 +252,8 @@ def _assemble(
         # Objects of both kinds have the name of their node.
         nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
         tasks=cast("Mapping[NodeName, Task]", tasks.views),
-        agents={pod.node: pod for pod in agents.views.values()},
+        agents={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.AGENT},
+        artifacts={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.ARTIFACT},
         unreadable=cast("Mapping[NodeName, str]", {**nodes.unreadable, **tasks.unreadable}),
         upgrades=upgrades,
     )

@@ -1,0 +1,114 @@
+"""Opens files that somebody else names or writes: regular files only, below a directory, through no link."""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.api.shared.places import KERNEL_DIRECTORIES
+
+# From linux/openat2.h; the number is the same on all architectures, and the C library has no function for it.
+_OPENAT2 = 437
+RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
+_WITHOUT = frozenset({errno.ENOSYS, errno.EPERM})
+"""Answers of a kernel before 5.6, and of seccomp profiles that are older than it."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _How(ctypes.Structure):
+    """``struct open_how``."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def real(root: Path, path: PurePosixPath) -> PurePosixPath:
+    """Return a path below ``root`` with every symbolic link followed as if ``root`` was ``/``.
+
+    Raises:
+        OSError: it is not absolute, has ``..`` in it, leads through too many links, or through a link of the kernel's,
+            which leads elsewhere than it says.
+    """
+    if ".." in path.parts:
+        raise OSError(errno.EINVAL, "there is .. in it", str(path))
+    followed: list[Path] = []
+    try:
+        found = resolve(root, path, follow_last=True, links=followed)
+    except PermissionError as error:  # even root may not read each of the kernel's
+        raise OSError(error.errno, f"it leads to {error.filename}: {error.strerror}", str(path)) from error
+    if magic := next((link for link in followed if link.relative_to(root).parts[0] in KERNEL_DIRECTORIES), None):
+        raise OSError(errno.ELOOP, f"it leads through {magic}", str(path))
+    return PurePosixPath("/") / found.relative_to(root)
+
+
+@contextmanager
+def opened(root: Path, path: PurePosixPath) -> Iterator[int]:
+    """Open a regular file below ``root`` for reading, and close it in the end.
+
+    Nothing on the way may be a link, so what ``real`` has returned stays what is opened, whatever is exchanged
+    meanwhile. A device or pipe is looked at but not opened: to open a watchdog, say, starts it.
+
+    Raises:
+        OSError: there is no such file, a link is on the way (ELOOP), or it is not a regular file (EINVAL).
+    """
+    with _directory(root) as top, _closing(_find(top, path)) as found:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        # The very file that was looked at, which its name may not lead to any more.
+        with _closing(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            yield file
+
+
+def _find(top: int, path: PurePosixPath) -> int:
+    """Return a descriptor that only refers to what is at a path below an open directory."""
+    parts = path.relative_to("/").parts
+    if not parts or ".." in parts:
+        raise OSError(errno.EINVAL, "it is not the path of a file", str(path))
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    how = _How(flags, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
+    try:
+        return _openat2(top, os.fsencode("/".join(parts)), how)
+    except OSError as error:
+        if error.errno not in _WITHOUT:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+    return _walk(top, parts, path)
+
+
+def _openat2(directory: int, path: bytes, how: _How) -> int:
+    found: int = _libc.syscall(
+        ctypes.c_long(_OPENAT2), ctypes.c_int(directory), path, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+    )
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return found
+
+
+def _walk(top: int, parts: tuple[str, ...], path: PurePosixPath) -> int:
+    """Do the same part by part, as kernels without openat2 can."""
+    here = os.dup(top)
+    for part in parts:
+        with _closing(here):
+            here = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        if stat.S_ISLNK(os.fstat(here).st_mode):
+            os.close(here)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return here
+
+
+@contextmanager
+def _directory(path: Path) -> Iterator[int]:
+    with _closing(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

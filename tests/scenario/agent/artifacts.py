@@ -1,0 +1,48 @@
+"""The Artifacts port of a simulated node: sources are on its disk; targets there, or in the agent's pod."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePath, PurePosixPath
+
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.rollout.reach import Reach
+from nodeupgrade.ports.artifacts import CopyError
+from nodeupgrade.simulation.node.simulated import SimulatedNode
+
+
+@dataclass(frozen=True)
+class SimulatedArtifacts:
+    """Implements ports.artifacts.Artifacts.
+
+    Attributes:
+        root: where the agent sees the node's root directory.
+    """
+
+    node: SimulatedNode
+    root: Path
+
+    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+        raise AssertionError(f"nothing is downloaded here: {url} to {target}, {expected}, {reach}")
+
+    def real(self, source: PurePosixPath) -> PurePosixPath:
+        return source
+
+    def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
+        content = self._content(source)
+        if Path(target).is_relative_to(self.root) and "staging" not in Path(target).parts:
+            self.node.files.copy(source, PurePosixPath("/") / Path(target).relative_to(self.root))
+        else:
+            Path(target).write_bytes(content)
+            Path(target).chmod(0o755)
+        return Digest(sha256(content).hexdigest())
+
+    def digest(self, source: PurePosixPath) -> Digest:
+        return Digest(sha256(self._content(source)).hexdigest())
+
+    def read(self, source: PurePosixPath, limit: int) -> bytes:
+        return self._content(source)[:limit]
+
+    def _content(self, source: PurePosixPath) -> bytes:
+        if (content := self.node.disk.get(str(source))) is None:
+            raise CopyError(f"cannot copy {source} because it does not exist; check the path")
+        return content
