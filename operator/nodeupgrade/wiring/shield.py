@@ -1,10 +1,12 @@
 """Builds the shield's process."""
 
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
+from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, containers_of
 from nodeupgrade.adapters.cri.proxy import Proxy
+from nodeupgrade.adapters.cri.upstream import Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.observability import log_to_stderr
@@ -55,6 +57,7 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
         raised=exchange.intended,
         socket=PurePosixPath(exchange.path),
         lives=processes.lives,
+        listed=partial(containers_of, Upstream(exchange.upstream)),
         memory=memory,
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),

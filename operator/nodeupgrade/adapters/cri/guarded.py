@@ -3,23 +3,30 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 
+from nodeupgrade.adapters.cri import records
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.proxy import Rejection
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
-from nodeupgrade.api.values import ContainerId, Digest, PodUid
-from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.adapters.cri.upstream import Upstream
+from nodeupgrade.api.values import ContainerId, Digest, PodUid, SandboxId
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, Protected, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.ports.clock import Clock
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+ASK_SECONDS = 2.0
+"""How long the runtime may take to say how a container ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,8 @@ class Surroundings:
         raised: whether the shield is raised; if not, everything is passed on.
         socket: path of the runtime's socket, as containers name it.
         lives: whether a process still runs.
+        listed: asks the runtime for the containers of a sandbox, with their exit codes, by a service of its API such as
+            ``/runtime.v1.RuntimeService``; empty if it does not answer.
         memory: memory in use by a container, in bytes; ``None`` if that is unknown.
         deleted: asks the agent which pods were deleted; returns its answers so far.
         digest: digest of a file on the node; ``None`` if there is none.
@@ -41,6 +50,7 @@ class Surroundings:
     raised: Callable[[], bool]
     socket: PurePosixPath
     lives: Callable[[Process], bool]
+    listed: Callable[[str, SandboxId], Awaitable[tuple[ContainerInstance, ...]]]
     memory: Callable[[ContainerId], int | None]
     deleted: Callable[[], Collection[PodUid]]
     digest: Callable[[str], Digest | None]
@@ -94,7 +104,7 @@ class CallGuard:
             return None
         self._count(1)
         try:
-            harmed = await self._unexcused(call)
+            harmed = await self._unexcused(call, path.rpartition("/")[0])
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
@@ -112,11 +122,11 @@ class CallGuard:
     def _judges(self) -> bool:
         return not self._off and self._around.raised()
 
-    async def _unexcused(self, call: RuntimeCall) -> Protected | None:
+    async def _unexcused(self, call: RuntimeCall, service: str) -> Protected | None:
         """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
         end = time.monotonic() + self._patience
         while True:
-            harmed = self._shielded.harmed_by(call, self._around.lives, self._around.memory)
+            harmed = await self._harmed(call, service)
             if harmed is None or not self._judges():
                 return None
             excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
@@ -126,6 +136,13 @@ class CallGuard:
             if time.monotonic() >= end:
                 return harmed
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _harmed(self, call: RuntimeCall, service: str) -> Protected | None:
+        around, shielded = self._around, self._shielded
+        harmed = shielded.harmed_by(call, around.lives, around.memory)
+        if harmed is None or not shielded.may_have_ended(harmed):
+            return harmed
+        return shielded.harmed_by(call, around.lives, around.memory, await around.listed(service, harmed.sandbox))
 
     def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
@@ -155,3 +172,27 @@ class CallGuard:
     def _text(self, why: str) -> str:
         plan = self._shielded.plan
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"
+
+
+async def containers_of(upstream: Upstream, service: str, sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
+    """Return the containers of a sandbox as the runtime lists them, with their exit codes.
+
+    Returns:
+        Empty if the runtime does not answer.
+    """
+    wanted = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox))
+    try:
+        data = await upstream.ask(f"{service}/ListContainers", wanted.SerializeToString(), ASK_SECONDS)
+        found = pb.ListContainersResponse.FromString(data).containers
+        return tuple([await _with_exit_code(upstream, service, each) for each in found])
+    except (Transient, DecodeError):
+        return ()
+
+
+async def _with_exit_code(upstream: Upstream, service: str, listed: pb.Container) -> ContainerInstance:
+    status = None
+    if not records.is_running(listed):
+        wanted = pb.ContainerStatusRequest(container_id=listed.id)
+        data = await upstream.ask(f"{service}/ContainerStatus", wanted.SerializeToString(), ASK_SECONDS)
+        status = pb.ContainerStatusResponse.FromString(data)
+    return records.container_of(listed, status, {}, process=None, monitor=None)

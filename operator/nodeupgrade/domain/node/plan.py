@@ -72,6 +72,20 @@ class PlannedContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompletingPod:
+    """A pod that is over once all of its regular containers have ended.
+
+    Attributes:
+        regular: their names.
+        retried: the names of those that are started again if they end with another exit code than 0.
+    """
+
+    pod: PodUid
+    regular: tuple[str, ...]
+    retried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedContainer:
     """A container that does not run but may start at any moment, and the hash that each kubelet would store with it."""
 
@@ -251,6 +265,7 @@ class RunPlan:
         exchanged: files to exchange together with the kubelet.
         package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
         holds_package: whether the run holds it.
+        completing: the pods that end by themselves, so that a kubelet stops their sidecars.
     """
 
     schema: int
@@ -280,6 +295,7 @@ class RunPlan:
     exchanged: tuple[ExchangedFile, ...] = ()
     package: Package | None = None
     holds_package: bool = False
+    completing: tuple[CompletingPod, ...] = ()
 
     @property
     def runtime_name(self) -> str:

@@ -13,6 +13,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
+from nodeupgrade.domain.node.evidence.completion import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
@@ -171,6 +172,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         exchanged=tuple(_exchanged(facts)),
         package=facts.surroundings.package,
         holds_package=facts.surroundings.holds_package,
+        completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
     )
 
 

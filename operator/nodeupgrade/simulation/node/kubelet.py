@@ -340,6 +340,9 @@ class SimulatedKubelet:
                 self._runtime.stop_sandbox(sandbox.id)
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
+        if self._is_over(pod):
+            self._end(pod)
+            return
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
         if sandbox is None:
             sandbox = self._runtime.create_sandbox(
@@ -366,6 +369,36 @@ class SimulatedKubelet:
                 self._runtime.create_container(sandbox, name, new)
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)
+
+    def _is_over(self, pod: Pod) -> bool:
+        """Whether all regular containers of a pod have ended, and none is started again."""
+        found = [self._latest(pod, c.name) for c in pod.containers if c.role is Role.REGULAR]
+        return bool(found) and not any(
+            newest is None
+            or newest.state is not ContainerState.EXITED
+            or pod.restart_policy == "Always"
+            or (pod.restart_policy == "OnFailure" and newest.exit_code != 0)
+            for newest in found
+        )
+
+    def _end(self, pod: Pod) -> None:
+        """Stop what still runs in a pod that is over, then its sandbox."""
+        mine = [stored.instance for stored in self._runtime.containers.values() if stored.instance.pod == pod.ref]
+        living = [each for each in mine if each.state is ContainerState.RUNNING]
+        for each in living:
+            if not self._refused(RuntimeCall(method=Method.STOP_CONTAINER, container=each.id)):
+                self._runtime.stop_container(each.id)
+        for sandbox in [s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref and not living]:
+            if not self._refused(RuntimeCall(method=Method.STOP_POD_SANDBOX, sandbox=sandbox.id)):
+                self._runtime.stop_sandbox(sandbox.id)
+
+    def _latest(self, pod: Pod, name: str) -> ContainerInstance | None:
+        found = [
+            stored.instance
+            for stored in self._runtime.containers.values()
+            if (stored.instance.pod, stored.instance.name) == (pod.ref, name)
+        ]
+        return found[-1] if found else None
 
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):

@@ -114,7 +114,11 @@ class SimulatedShield:
             raise RuntimeError("a shield that runs has read a plan")
         living = self._runtime.living(everywhere=True)
         shielded = Shielded.of(self.plan)
+        listed = [stored.instance for stored in self._runtime.containers.values()]
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
+        if harmed is not None and shielded.may_have_ended(harmed):
+            of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
+            harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
         if harmed is None or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)

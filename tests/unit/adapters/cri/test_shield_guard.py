@@ -13,6 +13,7 @@ from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.adapters.proc.memory import memory_in_use
 from nodeupgrade.api.values import BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
+from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded
 from tests.unit.domain.node.shielded import AS_FOUND, EDITED, WEB, container_of, shielded_plan
 
@@ -47,9 +48,13 @@ class World:
         self.broken = False
         self.around = Surroundings(
             raised=lambda: self.raised, socket=socket, lives=lambda _process: self.alive,
+            listed=self.listed,
             memory=lambda _container: 100, deleted=self.deleted, digest=lambda _path: self.digest,
             record=self.record, waiting=self.waited.append, clock=Clock(),
         )  # fmt: skip
+
+    async def listed(self, _service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
+        return ()
 
     def deleted(self) -> set[PodUid]:
         self.asked += 1
