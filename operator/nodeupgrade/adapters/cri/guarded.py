@@ -180,10 +180,9 @@ async def containers_of(upstream: Upstream, service: str, sandbox: SandboxId) ->
     Returns:
         Empty if the runtime does not answer.
     """
-    wanted = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox))
     try:
-        data = await upstream.ask(f"{service}/ListContainers", wanted.SerializeToString(), ASK_SECONDS)
-        found = pb.ListContainersResponse.FromString(data).containers
+        data = await upstream.ask(f"{service}/ListContainers", b"", ASK_SECONDS)
+        found = [c for c in pb.ListContainersResponse.FromString(data).containers if c.pod_sandbox_id == sandbox]
         return tuple([await _with_exit_code(upstream, service, each) for each in found])
     except (Transient, DecodeError):
         return ()
