@@ -48,6 +48,8 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
     waiting = WaitingCalls(state)
     waiting.set(0)  # an earlier process may have been killed
+    refusals = Refusals(state)
+    refusals.prepare()
 
     def memory(container: ContainerId) -> int | None:
         found = shielded.containers.get(container)
@@ -61,7 +63,7 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
         memory=memory,
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
-        record=Refusals(state).add,
+        record=refusals.add,
         waiting=waiting.set,
         clock=NodeClock(processes),
     )

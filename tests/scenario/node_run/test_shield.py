@@ -152,6 +152,92 @@ def test_a_person_may_let_the_old_kubelet_go_on() -> None:
 
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.node.kubelet.replaced == ["default/web/nginx"], "it is lowered, and the kubelet has its way"
+    assert report.listed == ("default/web/nginx",), "what it ended is counted"
+
+
+@pytest.mark.parametrize("hold", [0.0, 120.0, 600.0])
+def test_an_old_kubelet_is_held_off_for_so_long_and_what_it_ends_then_is_counted(hold: float) -> None:
+    it = story(limits=Limits(settle=5.0, shield_hold=hold))
+    old_kubelet_is_not_quiet(it)
+    began: list[float] = []
+    it.node.calls.before("journal.append stop-kubelet undone", lambda: began.append(it.node.timeline.monotonic))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert (report.restarted, report.listed) == (1, ("default/web/nginx",))
+    for told in (
+        "the shield was lowered while kubelet v1.30.14 wanted to stop default/web/nginx",
+        "definition changed",
+    ):
+        assert told in report.message
+    lowered = journal_of(it).first(Step.ARM_DEAD_MAN, Mark.UNDONE)
+    assert lowered is not None
+    assert hold <= lowered.monotonic - began[0] <= hold + 30
+    assert (it.node.shield.running, it.node.shield.raised()) == (False, False)
+
+
+def test_a_hold_is_as_long_as_it_is_however_often_the_executor_dies() -> None:
+    it = story(limits=Limits(settle=5.0, shield_hold=120.0))
+    old_kubelet_is_not_quiet(it)
+
+    def die() -> None:
+        raise Crash
+
+    def die_again_and_again() -> None:
+        for seconds in (20, 40, 60, 80):
+            it.node.timeline.after(seconds, die)
+
+    it.node.calls.before("journal.append arm-dead-man held", die_again_and_again)
+
+    report = it.tell()
+
+    lowered, held = (journal_of(it).first(Step.ARM_DEAD_MAN, mark) for mark in (Mark.UNDONE, Mark.HELD))
+    assert report.listed == ("default/web/nginx",)
+    assert lowered is not None
+    assert held is not None
+    assert 120 <= lowered.monotonic - held.monotonic <= 150
+
+
+def test_an_old_kubelet_that_evicts_is_not_held_off() -> None:
+    """Else it would choose pod after pod, and none of them would free anything."""
+    it = story()
+    old_kubelet_is_not_quiet(it)
+    it.node.calls.before(
+        "journal.append stop-kubelet undone",
+        lambda: it.node.kubelet.wrote.append('"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"'),
+    )
+
+    report = it.tell()
+
+    assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is None
+    assert report.listed == ("default/web/nginx",)
+
+
+def test_another_caller_is_named_and_does_not_hold_the_rollback() -> None:
+    it = story()
+    victim = it.container("nginx")
+    crictl = "crictl (process 4711)"
+    while_settling(it, lambda: it.node.shield.refuse("default/web/nginx", victim, caller=crictl))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert report.message.startswith(f"{crictl} wanted to stop default/web/nginx; the shield refused")
+    assert "kubelet" not in report.message
+    assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is None
+    assert it.nothing_restarted()
+
+
+def test_a_refusal_that_cannot_be_written_down_is_not_committed_over() -> None:
+    it = wrongly_planned(story(), "nginx")
+    it.node.shield.unwritable = True
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert "whether it was refused is not known" in report.message
+    assert it.nothing_restarted()
 
 
 def test_a_deleted_pod_of_which_there_is_word_in_time_goes() -> None:

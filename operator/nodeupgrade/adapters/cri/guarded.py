@@ -74,6 +74,7 @@ class CallGuard:
         self._patience = patience
         self._off = False
         self._waiting = 0
+        self._unrecorded = 0
 
     def switch_off(self) -> None:
         """Pass on everything from now on, including the calls that wait for an excuse."""
@@ -113,9 +114,10 @@ class CallGuard:
             self._count(-1)  # after the refusal is written down: at no moment is neither known
 
     def _count(self, change: int) -> None:
+        """Count the calls that wait; one whose refusal could not be written down counts for ever."""
         self._waiting += change
         try:
-            self._around.waiting(self._waiting)
+            self._around.waiting(self._waiting + self._unrecorded)
         except OSError as error:
             log.error("cannot write down that a call waits", error=str(error))  # noqa: TRY400  # likewise
 
@@ -167,6 +169,8 @@ class CallGuard:
             self._around.record(refused)
         except OSError as error:
             log.error("cannot write down what was refused", error=str(error))  # noqa: TRY400  # the reason says it all
+            self._unrecorded += 1
+            self._count(0)
         return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
 
     def _text(self, why: str) -> str:

@@ -193,6 +193,7 @@ class Limits:
         settle: the settle period, before the commit.
         runtime_restart: how long the runtime may take to answer after its restart.
         undo_attempts: how often one undo may fail before the run ends as Degraded.
+        shield_hold: how long the old kubelet is refused what it wants to end.
         keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
     """
 
@@ -200,6 +201,7 @@ class Limits:
     settle: float = VerifySettings().settle.total_seconds()
     runtime_restart: float = 120.0
     undo_attempts: int = 5
+    shield_hold: float = VerifySettings().shield_hold.total_seconds()
     keep_lease: bool = True
 
     @property

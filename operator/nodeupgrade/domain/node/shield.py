@@ -106,6 +106,7 @@ class RefusedCall:
         monotonic: seconds since boot.
         method: the CRI's name of it.
         instance: id of the container or sandbox.
+        caller: who called, such as ``crictl (process 4711)``; empty for the kubelet.
     """
 
     at: str
@@ -114,6 +115,7 @@ class RefusedCall:
     instance: str
     label: str
     wanted: str
+    caller: str = ""
 
     def __str__(self) -> str:
         return f"{self.wanted} {self.label}"

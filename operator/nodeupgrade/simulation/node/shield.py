@@ -18,6 +18,7 @@ class SimulatedShield:
     Attributes:
         plan: of the unfinished run, which the process reads when it starts.
         running: whether the process runs.
+        unwritable: whether it cannot write down what it refused.
         unstartable: whether the process cannot be started.
         deleted: returns the pods that were deleted in the API.
     """
@@ -28,6 +29,7 @@ class SimulatedShield:
         self.plan: RunPlan | None = None
         self.running = False
         self.unstartable = False
+        self.unwritable = False
         self._up = False
         self._refused: list[RefusedCall] = []
         self._restarts = 0
@@ -72,7 +74,8 @@ class SimulatedShield:
     def waiting(self) -> int:
         """How many calls are held back."""
         now = self._timeline.monotonic
-        return sum(now < first + EXCUSE_SECONDS for first in self._waiting.values()) if self.running else 0
+        waits = [now < first + EXCUSE_SECONDS or self.unwritable for first in self._waiting.values()]
+        return sum(waits) if self.running else 0
 
     def restarts(self) -> int:
         """How often the runtime was restarted under it."""
@@ -124,16 +127,26 @@ class SimulatedShield:
         first = self._waiting.setdefault(call, self._timeline.monotonic)
         if self._timeline.monotonic < first + EXCUSE_SECONDS:
             return True
-        self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
+        if not self.unwritable:
+            self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
         return True
 
     def refuse(
-        self, label: str, instance: str, *, method: Method = Method.STOP_CONTAINER, wanted: str = "stop"
+        self,
+        label: str,
+        instance: str,
+        *,
+        method: Method = Method.STOP_CONTAINER,
+        wanted: str = "stop",
+        caller: str = "",
     ) -> None:
         """Write down that a call was refused."""
         at, now = self._timeline.wall.isoformat(), self._timeline.monotonic
-        refused = RefusedCall(at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted)
-        self._refused.append(refused)
+        self._refused.append(
+            RefusedCall(
+                at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted, caller=caller
+            )
+        )
 
     def _digest(self, path: str) -> Digest | None:
         data = self._disk.get(path)
