@@ -41,16 +41,21 @@ from pathlib import Path
 from nodeupgrade.agent.host import shield
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.cri.requests import guarded, is_unary
+from nodeupgrade.adapters.shield.front import Front
+front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda peer: "")
 class Judge:
     def unary(self, path):
         return is_unary(path)
     def concerns(self, path):
         return guarded(path) is not None
-    async def judge(self, path, request):
+    async def judge(self, path, request, peer):
         return None
+    def awaited(self, peer):
+        return front.caller(peer) == ""
 async def main():
-    proxy = Proxy(Path(sys.argv[1]), lambda: Path(sys.argv[2]), Judge())
+    proxy = Proxy(front.server, lambda: Path(sys.argv[2]), Judge())
     await proxy.start()
+    await front.open()
     print("ready", flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())

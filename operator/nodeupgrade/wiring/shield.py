@@ -1,5 +1,8 @@
 """Builds the shield's process."""
 
+import asyncio
+import os
+import tempfile
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -10,10 +13,12 @@ from nodeupgrade.adapters.cri.upstream import Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, callers
 from nodeupgrade.adapters.proc.memory import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
+from nodeupgrade.adapters.shield.front import Front
 from nodeupgrade.adapters.shield.host import STATE
+from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.plan import RunPlan
@@ -23,14 +28,19 @@ __all__ = [
     "STATE",
     "CallGuard",
     "Exchange",
+    "Front",
     "Proxy",
     "exchange_at",
+    "front_of",
     "guard_of",
     "log_to_stderr",
     "notify_ready",
-    "proxy_at",
+    "proxy_behind",
     "runs_in",
 ]
+
+SHUTS_DOWN_SECONDS = 5.0
+"""How long systemd may take to say whether the node shuts down."""
 
 
 def runs_in(directory: Path) -> RunStore:
@@ -43,7 +53,21 @@ def exchange_at(socket: Path, state: Path = STATE) -> Exchange:
     return Exchange(socket, state)
 
 
-def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, patience: float) -> CallGuard:
+def front_of(plan: RunPlan, exchange: Exchange) -> Front:
+    """Return the door at which a run's kubelet and others call, beside the runtime's socket."""
+    processes = ProcessTable()
+    own = os.environ.get("RUNTIME_DIRECTORY") or tempfile.mkdtemp()
+    swap = plan.swap
+    return Front(
+        exchange.shield,
+        Path(own) / "calls.sock",
+        lambda peer: callers.described(processes, peer.pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
+    )
+
+
+def guard_of(
+    plan: RunPlan, runs: RunStore, exchange: Exchange, front: Front, *, state: Path, patience: float
+) -> CallGuard:
     """Return the judge of the calls of a run's kubelet."""
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
     waiting = WaitingCalls(state)
@@ -66,10 +90,12 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
         record=refusals.add,
         waiting=waiting.set,
         clock=NodeClock(processes),
+        shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),
+        caller=lambda peer: callers.UNKNOWN if (known := front.caller(peer)) is None else known,
     )
     return CallGuard(shielded, around, patience=patience)
 
 
-def proxy_at(exchange: Exchange, guard: CallGuard) -> Proxy:
-    """Return the proxy, which listens beside the runtime's socket."""
-    return Proxy(exchange.shield, exchange.upstream, guard)
+def proxy_behind(front: Front, exchange: Exchange, guard: CallGuard) -> Proxy:
+    """Return the proxy between the door and the runtime."""
+    return Proxy(front.server, exchange.upstream, guard)

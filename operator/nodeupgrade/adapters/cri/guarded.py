@@ -45,6 +45,8 @@ class Surroundings:
         record: writes a refused call down.
         waiting: writes down how many calls wait for an excuse.
         clock: for the record.
+        shuts_down: whether the node is shutting down.
+        caller: who a client is, by the address of its socket; empty for the kubelet.
     """
 
     raised: Callable[[], bool]
@@ -57,6 +59,8 @@ class Surroundings:
     record: Callable[[RefusedCall], None]
     waiting: Callable[[int], None]
     clock: Clock
+    shuts_down: Callable[[], Awaitable[bool]]
+    caller: Callable[[str], str]
 
 
 class CallGuard:
@@ -88,7 +92,11 @@ class CallGuard:
         """Report whether calls of a method may be refused."""
         return guarded(path) is not None
 
-    async def judge(self, path: str, request: bytes) -> Rejection | None:
+    def awaited(self, peer: str) -> bool:
+        """Report whether the end of the calls of a client is waited for: those of the kubelet."""
+        return not self._around.caller(peer)
+
+    async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         """Return the answer to a call that would harm a protected instance without an excuse."""
         method = guarded(path)
         if method is None or not self._judges():
@@ -96,7 +104,7 @@ class CallGuard:
         try:
             call = read(method, request)
         except UnreadableRequest as error:
-            return self._refused(RuntimeCall(method=method), None, str(error))
+            return self._refused(RuntimeCall(method=method), None, str(error), peer)
         if self._holds_the_socket(call):
             return Rejection(
                 grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
@@ -109,7 +117,7 @@ class CallGuard:
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
-            return self._refused(call, harmed, why)
+            return self._refused(call, harmed, why, peer)
         finally:
             self._count(-1)  # after the refusal is written down: at no moment is neither known
 
@@ -130,6 +138,9 @@ class CallGuard:
         while True:
             harmed = await self._harmed(call, service)
             if harmed is None or not self._judges():
+                return None
+            if await self._around.shuts_down():
+                log.info("passed on", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
             excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
             if excuse is not None:
@@ -155,7 +166,7 @@ class CallGuard:
         named = (path for path in call.mounts if path.endswith(f"/{self._around.socket.name}"))
         return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
 
-    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Rejection:
+    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
             at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             monotonic=self._around.clock.monotonic(),
@@ -163,8 +174,15 @@ class CallGuard:
             instance=call.container or call.sandbox or "",
             label="an unknown instance" if harmed is None else harmed.label,
             wanted=call.method if harmed is None else harmed.wanted,
+            caller=self._around.caller(peer),
         )
-        log.warning("refused", method=refused.method, instance=refused.instance, label=refused.label)
+        log.warning(
+            "refused",
+            method=refused.method,
+            instance=refused.instance,
+            label=refused.label,
+            caller=refused.caller or "kubelet",
+        )
         try:
             self._around.record(refused)
         except OSError as error:

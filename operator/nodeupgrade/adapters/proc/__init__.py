@@ -1,6 +1,7 @@
 """Reads the node's ``/proc``."""
 
+from nodeupgrade.adapters.proc import callers
 from nodeupgrade.adapters.proc.listener import listener
 from nodeupgrade.adapters.proc.table import INIT, ProcessTable
 
-__all__ = ["INIT", "ProcessTable", "listener"]
+__all__ = ["INIT", "ProcessTable", "callers", "listener"]

@@ -27,6 +27,8 @@ LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
 """Units that must survive a reboot. The others matter only while the containers from before it still run."""
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
+SHIELD_SECONDS_MORE = 15.0
+"""What the shield may take to lower itself and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
@@ -135,6 +137,9 @@ NoNewPrivileges=yes
 def shield_unit(bundle_root: PurePosixPath, shield: ShieldPlan) -> str:
     """Return the shield's service. It is started once it can be raised, and lowers the shield when it is stopped.
 
+    Then it serves calls under way to their end, which nobody waits for. systemd stops it at once when the node shuts
+    down, as it does with every service.
+
     It is not restarted where it cannot tell what to protect.
     """
     command = bundle.command(bundle_root, bundle.SHIELD, "--socket", shield.socket)
@@ -151,8 +156,10 @@ ExecStart={" ".join(_quoted(word) for word in command)}
 Restart=on-failure
 RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
 RestartSec=100ms
+RuntimeDirectory={SHIELD.removesuffix(".service")}
+RuntimeDirectoryMode=0700
 TimeoutStartSec=30
-TimeoutStopSec=15
+TimeoutStopSec={shield.serves_on + SHIELD_SECONDS_MORE:.0f}
 OOMScoreAdjust=-999
 Nice=-5
 """
@@ -265,7 +272,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 
 def _end(services: ServiceManager, unit: str) -> None:
     if services.status(unit).load_state != "not-found":
-        services.stop(unit)
+        services.stop(unit, wait=unit != SHIELD)  # it may have calls to serve to their end
 
 
 def _lower(services: ServiceManager) -> None:

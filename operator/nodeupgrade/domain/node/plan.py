@@ -238,10 +238,13 @@ class ShieldPlan:
     Attributes:
         socket: path of the runtime's socket, without symbolic links.
         required: whether the run must not start the new kubelet without the shield.
+        serves_on: how many seconds it serves calls under way after it was lowered: as long as a container of the node
+            may take to stop.
     """
 
     socket: str
     required: bool = False
+    serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
     static: tuple[StaticSource, ...] = ()
 

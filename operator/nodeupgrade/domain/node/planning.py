@@ -36,6 +36,9 @@ from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import UnsupportedKubelet
 
+GRACE_MORE = 5
+"""Seconds that a call may take beyond a pod's grace period."""
+SERVES_ON_LEAST, SERVES_ON_MOST = 60, 3600
 _PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
     detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
@@ -202,9 +205,15 @@ def _shield(examination: Examination) -> ShieldPlan | None:
     return ShieldPlan(
         socket=facts.socket.path,
         required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
+        serves_on=_longest_grace(facts),
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )
+
+
+def _longest_grace(facts: NodeFacts) -> float:
+    longest = max((pod.grace_seconds for pod in facts.pods), default=0)
+    return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
 
 
 def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:

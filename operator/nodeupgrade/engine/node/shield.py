@@ -45,7 +45,7 @@ def raise_again(node: Node, plan: RunPlan) -> None:
 
 
 def end(node: Node, plan: RunPlan) -> None:
-    """Lower the shield and end its process.
+    """Lower the shield, and let its process end once it has served the calls that are under way.
 
     Raises:
         StepFailed: the runtime's own socket is not back in its place.
@@ -53,7 +53,7 @@ def end(node: Node, plan: RunPlan) -> None:
     if plan.shield is not None:
         node.shield.lower()
         if node.services.status(SHIELD).load_state != "not-found":  # a reboot removes it
-            node.services.stop(SHIELD)
+            node.services.stop(SHIELD, wait=False)  # it serves calls under way to their end
         node.shield.clear()
 
 

@@ -21,6 +21,7 @@ class SimulatedShield:
         unwritable: whether it cannot write down what it refused.
         unstartable: whether the process cannot be started.
         deleted: returns the pods that were deleted in the API.
+        shuts_down: returns whether the node is shutting down.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class SimulatedShield:
         self._restarts = 0
         self._waiting: dict[RuntimeCall, float] = {}
         self.deleted: Callable[[], frozenset[PodUid]] = frozenset
+        self.shuts_down: Callable[[], bool] = lambda: False
         self._disk = disk
         self._runtime = runtime
         self._timeline = timeline
@@ -122,7 +124,7 @@ class SimulatedShield:
         if harmed is not None and shielded.may_have_ended(harmed):
             of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
             harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
-        if harmed is None or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
+        if harmed is None or self.shuts_down() or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)
         if self._timeline.monotonic < first + EXCUSE_SECONDS:
