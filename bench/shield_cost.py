@@ -78,7 +78,7 @@ def running(program: str, *arguments: str) -> Iterator[int]:
 def milliseconds(socket: Path) -> list[float]:
     """How long each of many calls takes, one after the other."""
     with grpc.insecure_channel(f"unix:{socket}") as channel:
-        call = channel.unary_unary(METHOD)
+        call = channel.unary_unary(METHOD, None, None)
         for _ in range(100):
             call(b"warm", timeout=10)
         found = []

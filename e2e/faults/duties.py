@@ -1,7 +1,8 @@
-"""What a kubelet must do goes on under the raised shield, or turns the run back with its true cause and is then done."""
+"""What a kubelet must do goes on under the raised shield, or turns the run back with its true cause, then is done."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 
 from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.kinds.shield import refused, wait_for_refusals
@@ -71,7 +72,7 @@ def stopped_by_hand(run: FaultRun) -> Iterator[None]:
         node = run.cluster.node
         [victim] = [c for c in node.snapshot().running() if c.pod == f"{workload.NAMESPACE}/{STOPPED}"]
         [root] = (node.root / "var/lib/nodeupgrade/bundles").glob("[!.]*")
-        words = bundle.command(bundle.PurePath("/") / root.relative_to(node.root), "-")
+        words = bundle.command(PurePath("/") / root.relative_to(node.root), "-")
         told = node.exec(*words[:-2], "-c", CALL, victim.id, timeout=90).stdout.strip()
         run.notes.append(f"told {told[-120:]}")
         yield

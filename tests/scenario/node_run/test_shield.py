@@ -10,14 +10,15 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, Crash
 from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
-from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_node_run import START, Story, story
 from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
 
 WRONG = StoredHashes(container=HashValue("bad"))
+STOP = "services.stop kubelet.service"
 
 
 def wrongly_planned(it: Story, *names: str) -> Story:
@@ -311,3 +312,47 @@ def test_a_runtime_that_is_restarted_under_the_shield_is_told_of() -> None:
 
     assert report.outcome is Outcome.UPGRADED
     assert "the runtime was restarted 1 time under the shield" in report.message
+
+
+def test_a_node_that_shuts_down_ends_its_pods_and_keeps_its_kubelet_until_then() -> None:
+    """A kubelet delays a shutdown, and ends its pods meanwhile: with their hooks, and with their grace periods."""
+    it = story(limits=Limits(settle=20.0))
+    victim = it.container("nginx")
+    stop = RuntimeCall(method=Method.STOP_CONTAINER, container=victim)
+    effects = it.node.calls.effects
+    seen: dict[str, object] = {}
+
+    def shut_down() -> None:
+        seen["before"] = it.node.shield.refuses(stop)
+        it.node.services.shutting_down = True
+        seen["meanwhile"] = it.node.shield.refuses(stop)
+        it.node.runtime.stop_container(victim)
+        it.node.timeline.after(30, off)
+
+    def off() -> None:
+        seen["stopped"] = START in effects and effects[::-1].index(START) > effects[::-1].index(STOP)
+        raise Crash(reboot=True)
+
+    while_settling(it, shut_down)
+
+    report = it.tell()
+
+    assert seen == {"before": True, "meanwhile": False, "stopped": False}
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.NODE_REBOOTED)
+    assert it.kubelet == "v1.30.14"
+
+
+def test_a_shutdown_that_was_called_off_excuses_nothing() -> None:
+    it = story(limits=Limits(settle=20.0))
+
+    def shut_down() -> None:
+        it.node.services.shutting_down = True
+        it.node.runtime.stop_container(it.container("nginx"))
+        it.node.timeline.after(5, lambda: setattr(it.node.services, "shutting_down", False))
+
+    while_settling(it, shut_down)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED)
+    assert report.listed == ("default/web/nginx",)

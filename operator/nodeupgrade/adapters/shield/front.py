@@ -130,6 +130,7 @@ class _Side(asyncio.Protocol):
         connected: called once it is connected.
         lost: called when it has ended.
         other: the other one; ``None`` until they are joined.
+        ended: whether its client sends no more.
     """
 
     def __init__(self, all_sides: "set[_Side]") -> None:
@@ -139,7 +140,7 @@ class _Side(asyncio.Protocol):
         self.other: _Side | None = None
         self._transport: asyncio.Transport | None = None
         self._early = bytearray()
-        self._ended_early = False
+        self.ended = False
 
     @property
     def socket(self) -> socket.socket:
@@ -162,7 +163,7 @@ class _Side(asyncio.Protocol):
         if self._early:
             other.transport.write(bytes(self._early))
             self._early.clear()
-        if self._ended_early:
+        if self.ended:
             self.eof_received()
         self.transport.resume_reading()
         other.transport.resume_reading()
@@ -197,8 +198,11 @@ class _Side(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Let the other one know; answers may still come."""
-        self._ended_early = self.other is None
+        """Let the other one know; answers may still come, unless that has ended before."""
+        self.ended = True
+        if self.other is not None and self.other.ended:
+            self.other.end()
+            return False
         if self.other is not None:
             with contextlib.suppress(OSError):
                 self.other.transport.write_eof()
