@@ -41,7 +41,7 @@ from pathlib import Path
 from nodeupgrade.agent.host import shield
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.cri.requests import guarded, is_unary
-from nodeupgrade.adapters.shield.front import Front
+from nodeupgrade.adapters.callers import Front
 front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda peer: "")
 class Judge:
     def unary(self, path):

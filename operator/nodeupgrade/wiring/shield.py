@@ -6,6 +6,8 @@ import tempfile
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters import callers
+from nodeupgrade.adapters.callers import Front
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, containers_of
 from nodeupgrade.adapters.cri.proxy import Proxy
@@ -13,10 +15,9 @@ from nodeupgrade.adapters.cri.upstream import Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.adapters.proc import ProcessTable, callers
+from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.memory import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
-from nodeupgrade.adapters.shield.front import Front
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.notify import notify_ready

@@ -1,7 +1,6 @@
 """Reads the node's ``/proc``."""
 
-from nodeupgrade.adapters.proc import callers
 from nodeupgrade.adapters.proc.listener import listener
 from nodeupgrade.adapters.proc.table import INIT, ProcessTable
 
-__all__ = ["INIT", "ProcessTable", "callers", "listener"]
+__all__ = ["INIT", "ProcessTable", "listener"]
