@@ -188,7 +188,8 @@ class VerifySettings:
         timedelta,
         Field(
             "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
-            "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted.",
+            "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At "
+            "most 24h.",
             defaulted=True,
             default="10m",
             rules=(
