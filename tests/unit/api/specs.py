@@ -125,7 +125,6 @@ FULL: Json = {
     "action": "Run",
     "approvedWaves": ["canary"],
 }
-
 OTHER: Json = {
     "version": "v1.34.2",
     "artifact": {
@@ -324,7 +323,6 @@ INVALID: dict[str, Json] = {
     "unknown deletion policy": spec(deletionPolicy="RollBackEverything"),
     "strategy is a list": spec(strategy=[]),
 }
-
 MISUNDERSTOOD: dict[str, Json] = {
     "cron out of range": spec(windows=[{**_WINDOW, "start": "99 22 * * *"}]),
     "no such time zone": spec(windows=[{**_WINDOW, "timeZone": "Europe/Atlantis"}]),

@@ -21,7 +21,7 @@ from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, static_pods
+from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, is_over, static_pods
 from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
@@ -340,7 +340,7 @@ class SimulatedKubelet:
                 self._runtime.stop_sandbox(sandbox.id)
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
-        if self._is_over(pod):
+        if is_over(pod, [stored.instance for stored in self._runtime.containers.values()]):
             self._end(pod)
             return
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
@@ -370,17 +370,6 @@ class SimulatedKubelet:
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)
 
-    def _is_over(self, pod: Pod) -> bool:
-        """Whether all regular containers of a pod have ended, and none is started again."""
-        found = [self._latest(pod, c.name) for c in pod.containers if c.role is Role.REGULAR]
-        return bool(found) and not any(
-            newest is None
-            or newest.state is not ContainerState.EXITED
-            or pod.restart_policy == "Always"
-            or (pod.restart_policy == "OnFailure" and newest.exit_code != 0)
-            for newest in found
-        )
-
     def _end(self, pod: Pod) -> None:
         """Stop what still runs in a pod that is over, then its sandbox."""
         mine = [stored.instance for stored in self._runtime.containers.values() if stored.instance.pod == pod.ref]
@@ -391,14 +380,6 @@ class SimulatedKubelet:
         for sandbox in [s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref and not living]:
             if not self._refused(RuntimeCall(method=Method.STOP_POD_SANDBOX, sandbox=sandbox.id)):
                 self._runtime.stop_sandbox(sandbox.id)
-
-    def _latest(self, pod: Pod, name: str) -> ContainerInstance | None:
-        found = [
-            stored.instance
-            for stored in self._runtime.containers.values()
-            if (stored.instance.pod, stored.instance.name) == (pod.ref, name)
-        ]
-        return found[-1] if found else None
 
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):
