@@ -41,16 +41,21 @@ from pathlib import Path
 from nodeupgrade.agent.host import shield
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.cri.requests import guarded, is_unary
+from nodeupgrade.adapters.callers import Front
+front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda peer: "")
 class Judge:
     def unary(self, path):
         return is_unary(path)
     def concerns(self, path):
         return guarded(path) is not None
-    async def judge(self, path, request):
+    async def judge(self, path, request, peer):
         return None
+    def awaited(self, peer):
+        return front.caller(peer) == ""
 async def main():
-    proxy = Proxy(Path(sys.argv[1]), lambda: Path(sys.argv[2]), Judge())
+    proxy = Proxy(front.server, lambda: Path(sys.argv[2]), Judge())
     await proxy.start()
+    await front.open()
     print("ready", flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())
@@ -73,7 +78,7 @@ def running(program: str, *arguments: str) -> Iterator[int]:
 def milliseconds(socket: Path) -> list[float]:
     """How long each of many calls takes, one after the other."""
     with grpc.insecure_channel(f"unix:{socket}") as channel:
-        call = channel.unary_unary(METHOD)
+        call = channel.unary_unary(METHOD, None, None)
         for _ in range(100):
             call(b"warm", timeout=10)
         found = []

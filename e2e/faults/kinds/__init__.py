@@ -1,5 +1,6 @@
 """All faults, by kind, in the order in which `python -m e2e.faults` injects them."""
 
+from e2e.faults import duties
 from e2e.faults.kinds import (
     clients,
     drift,
@@ -17,6 +18,6 @@ from e2e.faults.kinds import (
 
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
-    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *unseen.FAULTS, *packages.FAULTS,
+    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
     *clients.FAULTS,
 )  # fmt: skip

@@ -83,9 +83,19 @@ def start(lab: Lab, objects: list[Object]) -> None:
     lab.apply(*objects[1:])
 
 
+def pod(name: str, spec: Object, node: str) -> Object:
+    """Return a pod for a node; it stops within two seconds."""
+    return _pod(name, spec, node)
+
+
+def container(name: str, script: str, **more: object) -> Object:
+    """Return a container that runs a shell script."""
+    return _container(name, script, **more)
+
+
 def start_pod(lab: Lab, name: str, script: str, *, node: str) -> None:
     """Start a pod whose container ``main`` runs a shell script, and wait until it is Ready."""
-    lab.apply(_pod(name, {"containers": [_container("main", script)]}, node))
+    lab.apply(pod(name, {"containers": [container("main", script)]}, node))
     lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 

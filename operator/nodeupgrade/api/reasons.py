@@ -287,7 +287,7 @@ class Reason(StrEnum):
         "look at the list of containers in the task's status")
     SHIELD_HELD = ("ShieldHeld",
         "a kubelet wanted to end something that ran before the upgrade, and the shield refused",
-        "look at the kubelet's log lines in the message; nothing was ended")
+        "look at the caller and the kubelet's log lines in the message")
     INVENTORY_CHANGED = ("InventoryChanged",
         "containers came or went between planning and stopping the kubelet, so the plan no longer fits",
         "retry when the node is calmer; nothing was rewritten")

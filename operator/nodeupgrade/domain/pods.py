@@ -148,6 +148,12 @@ class Pod:
         return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self._status.get("conditions") or ())
 
     @property
+    def grace_seconds(self) -> int:
+        """How long its containers get to stop."""
+        seconds = self._spec.get("terminationGracePeriodSeconds")
+        return 30 if seconds is None else int(seconds)
+
+    @property
     def whole(self) -> bool:
         """Whether all its regular containers are running, and it has at least one."""
         statuses = self._status.get("containerStatuses") or ()

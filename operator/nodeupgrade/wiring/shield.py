@@ -1,10 +1,17 @@
 """Builds the shield's process."""
 
+import asyncio
+import os
+import tempfile
+from functools import partial
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters import callers
+from nodeupgrade.adapters.callers import Front
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
+from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, containers_of
 from nodeupgrade.adapters.cri.proxy import Proxy
+from nodeupgrade.adapters.cri.upstream import Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.observability import log_to_stderr
@@ -12,6 +19,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.memory import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
+from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.plan import RunPlan
@@ -21,14 +29,19 @@ __all__ = [
     "STATE",
     "CallGuard",
     "Exchange",
+    "Front",
     "Proxy",
     "exchange_at",
+    "front_of",
     "guard_of",
     "log_to_stderr",
     "notify_ready",
-    "proxy_at",
+    "proxy_behind",
     "runs_in",
 ]
+
+SHUTS_DOWN_SECONDS = 5.0
+"""How long systemd may take to say whether the node shuts down."""
 
 
 def runs_in(directory: Path) -> RunStore:
@@ -41,11 +54,27 @@ def exchange_at(socket: Path, state: Path = STATE) -> Exchange:
     return Exchange(socket, state)
 
 
-def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, patience: float) -> CallGuard:
+def front_of(plan: RunPlan, exchange: Exchange) -> Front:
+    """Return the door at which a run's kubelet and others call, beside the runtime's socket."""
+    processes = ProcessTable()
+    own = os.environ.get("RUNTIME_DIRECTORY") or tempfile.mkdtemp()
+    swap = plan.swap
+    return Front(
+        exchange.shield,
+        Path(own) / "calls.sock",
+        lambda peer: callers.described(processes, peer.pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
+    )
+
+
+def guard_of(
+    plan: RunPlan, runs: RunStore, exchange: Exchange, front: Front, *, state: Path, patience: float
+) -> CallGuard:
     """Return the judge of the calls of a run's kubelet."""
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
     waiting = WaitingCalls(state)
     waiting.set(0)  # an earlier process may have been killed
+    refusals = Refusals(state)
+    refusals.prepare()
 
     def memory(container: ContainerId) -> int | None:
         found = shielded.containers.get(container)
@@ -55,16 +84,19 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
         raised=exchange.intended,
         socket=PurePosixPath(exchange.path),
         lives=processes.lives,
+        listed=partial(containers_of, Upstream(exchange.upstream)),
         memory=memory,
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
-        record=Refusals(state).add,
+        record=refusals.add,
         waiting=waiting.set,
         clock=NodeClock(processes),
+        shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),
+        caller=lambda peer: callers.UNKNOWN if (known := front.caller(peer)) is None else known,
     )
     return CallGuard(shielded, around, patience=patience)
 
 
-def proxy_at(exchange: Exchange, guard: CallGuard) -> Proxy:
-    """Return the proxy, which listens beside the runtime's socket."""
-    return Proxy(exchange.shield, exchange.upstream, guard)
+def proxy_behind(front: Front, exchange: Exchange, guard: CallGuard) -> Proxy:
+    """Return the proxy between the door and the runtime."""
+    return Proxy(front.server, exchange.upstream, guard)

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 
+from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
@@ -60,11 +61,13 @@ def story(
     arguments: tuple[str, ...] = (),
     limits: Limits = LIMITS,
     shield: bool = True,
+    more: tuple[Json, ...] = (),
 ) -> Story:
     """A node and the plan of its run; without the shield, damage is noticed and not prevented."""
     pods = [
         pod_json("web", "nginx", "log", sidecars=("mesh",)),
         pod_json("job", "work", restart_policy="Never"),
+        *more,
     ]
     node = SimulatedNode(version=old, pods=pods, manifests=manifests, arguments=arguments)
     plan = plan_for(node, new, limits=limits)

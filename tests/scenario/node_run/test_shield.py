@@ -10,14 +10,15 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, Crash
 from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
-from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_node_run import START, Story, story
 from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
 
 WRONG = StoredHashes(container=HashValue("bad"))
+STOP = "services.stop kubelet.service"
 
 
 def wrongly_planned(it: Story, *names: str) -> Story:
@@ -152,6 +153,92 @@ def test_a_person_may_let_the_old_kubelet_go_on() -> None:
 
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.node.kubelet.replaced == ["default/web/nginx"], "it is lowered, and the kubelet has its way"
+    assert report.listed == ("default/web/nginx",), "what it ended is counted"
+
+
+@pytest.mark.parametrize("hold", [0.0, 120.0, 600.0])
+def test_an_old_kubelet_is_held_off_for_so_long_and_what_it_ends_then_is_counted(hold: float) -> None:
+    it = story(limits=Limits(settle=5.0, shield_hold=hold))
+    old_kubelet_is_not_quiet(it)
+    began: list[float] = []
+    it.node.calls.before("journal.append stop-kubelet undone", lambda: began.append(it.node.timeline.monotonic))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert (report.restarted, report.listed) == (1, ("default/web/nginx",))
+    for told in (
+        "the shield was lowered while kubelet v1.30.14 wanted to stop default/web/nginx",
+        "definition changed",
+    ):
+        assert told in report.message
+    lowered = journal_of(it).first(Step.ARM_DEAD_MAN, Mark.UNDONE)
+    assert lowered is not None
+    assert hold <= lowered.monotonic - began[0] <= hold + 30
+    assert (it.node.shield.running, it.node.shield.raised()) == (False, False)
+
+
+def test_a_hold_is_as_long_as_it_is_however_often_the_executor_dies() -> None:
+    it = story(limits=Limits(settle=5.0, shield_hold=120.0))
+    old_kubelet_is_not_quiet(it)
+
+    def die() -> None:
+        raise Crash
+
+    def die_again_and_again() -> None:
+        for seconds in (20, 40, 60, 80):
+            it.node.timeline.after(seconds, die)
+
+    it.node.calls.before("journal.append arm-dead-man held", die_again_and_again)
+
+    report = it.tell()
+
+    lowered, held = (journal_of(it).first(Step.ARM_DEAD_MAN, mark) for mark in (Mark.UNDONE, Mark.HELD))
+    assert report.listed == ("default/web/nginx",)
+    assert lowered is not None
+    assert held is not None
+    assert 120 <= lowered.monotonic - held.monotonic <= 150
+
+
+def test_an_old_kubelet_that_evicts_is_not_held_off() -> None:
+    """Else it would choose pod after pod, and none of them would free anything."""
+    it = story()
+    old_kubelet_is_not_quiet(it)
+    it.node.calls.before(
+        "journal.append stop-kubelet undone",
+        lambda: it.node.kubelet.wrote.append('"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"'),
+    )
+
+    report = it.tell()
+
+    assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is None
+    assert report.listed == ("default/web/nginx",)
+
+
+def test_another_caller_is_named_and_does_not_hold_the_rollback() -> None:
+    it = story()
+    victim = it.container("nginx")
+    crictl = "crictl (process 4711)"
+    while_settling(it, lambda: it.node.shield.refuse("default/web/nginx", victim, caller=crictl))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert report.message.startswith(f"{crictl} wanted to stop default/web/nginx; the shield refused")
+    assert "kubelet" not in report.message
+    assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is None
+    assert it.nothing_restarted()
+
+
+def test_a_refusal_that_cannot_be_written_down_is_not_committed_over() -> None:
+    it = wrongly_planned(story(), "nginx")
+    it.node.shield.unwritable = True
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert "whether it was refused is not known" in report.message
+    assert it.nothing_restarted()
 
 
 def test_a_deleted_pod_of_which_there_is_word_in_time_goes() -> None:
@@ -225,3 +312,47 @@ def test_a_runtime_that_is_restarted_under_the_shield_is_told_of() -> None:
 
     assert report.outcome is Outcome.UPGRADED
     assert "the runtime was restarted 1 time under the shield" in report.message
+
+
+def test_a_node_that_shuts_down_ends_its_pods_and_keeps_its_kubelet_until_then() -> None:
+    """A kubelet delays a shutdown, and ends its pods meanwhile: with their hooks, and with their grace periods."""
+    it = story(limits=Limits(settle=20.0))
+    victim = it.container("nginx")
+    stop = RuntimeCall(method=Method.STOP_CONTAINER, container=victim)
+    effects = it.node.calls.effects
+    seen: dict[str, object] = {}
+
+    def shut_down() -> None:
+        seen["before"] = it.node.shield.refuses(stop)
+        it.node.services.shutting_down = True
+        seen["meanwhile"] = it.node.shield.refuses(stop)
+        it.node.runtime.stop_container(victim)
+        it.node.timeline.after(30, off)
+
+    def off() -> None:
+        seen["stopped"] = START in effects and effects[::-1].index(START) > effects[::-1].index(STOP)
+        raise Crash(reboot=True)
+
+    while_settling(it, shut_down)
+
+    report = it.tell()
+
+    assert seen == {"before": True, "meanwhile": False, "stopped": False}
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.NODE_REBOOTED)
+    assert it.kubelet == "v1.30.14"
+
+
+def test_a_shutdown_that_was_called_off_excuses_nothing() -> None:
+    it = story(limits=Limits(settle=20.0))
+
+    def shut_down() -> None:
+        it.node.services.shutting_down = True
+        it.node.runtime.stop_container(it.container("nginx"))
+        it.node.timeline.after(5, lambda: setattr(it.node.services, "shutting_down", False))
+
+    while_settling(it, shut_down)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED)
+    assert report.listed == ("default/web/nginx",)

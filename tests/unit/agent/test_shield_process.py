@@ -19,6 +19,7 @@ from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
+from nodeupgrade.agent.host.shield import GRACE
 from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.domain.node.inventory import Inventory
 from tests.unit.adapters.cri.runtime_server import Runtime, connected, running, unary
@@ -33,6 +34,8 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / "runtime.sock"
+        self.own = directory / "own"
+        self.own.mkdir()
         self.runs = RunStore(directory / "runs")
         self.shield = HostShield(self.path, directory)
         self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -40,9 +43,11 @@ class Rig:
         self.notified.setblocking(False)
         self.plan = shielded_plan(socket=str(self.path), static=False)
 
-    def protect(self) -> None:
-        """Write a plan that protects this very process."""
+    def protect(self, *, kubelet: bool = False) -> None:
+        """Write a plan that protects this very process, which may also be the kubelet."""
         own = ProcessTable().process(os.getpid())
+        if kubelet:
+            self.plan = replace(self.plan, swap=replace(self.plan.swap, path=str(Path(sys.executable).resolve())))
         web = replace(container(WEB, 1), process=own)
         self.runs.write_plan(replace(self.plan, baseline=Inventory(containers=(web,))))
 
@@ -51,7 +56,7 @@ class Rig:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "nodeupgrade.agent.host.shield", "--socket", str(self.path),
             "--runs", str(self.directory / "runs"), "--state", str(self.directory), "--patience", str(patience),
-            env=os.environ | {"NOTIFY_SOCKET": str(self.directory / "notify")},
+            env=os.environ | {"NOTIFY_SOCKET": str(self.directory / "notify"), "RUNTIME_DIRECTORY": str(self.own)},
         )  # fmt: skip
         told = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(self.notified, 100))
         ended = asyncio.ensure_future(process.wait())
@@ -134,6 +139,41 @@ async def test_sigterm_lowers_it_and_lets_calls_end(rig: Rig) -> None:
         assert rig.shield.refused() == ()
         async with connected(rig.path) as channel:
             assert await unary(channel, "Version", b"x") == b"x"
+
+
+async def test_a_call_of_the_kubelet_is_served_to_its_end(rig: Rig) -> None:
+    """A preStop hook that takes longer than streams get."""
+    rig.protect(kubelet=True)
+    async with running(rig.path, Runtime()) as runtime, rig.serving() as process:
+        rig.shield.raise_up()
+        async with connected(rig.path) as channel:
+            call = unary(channel, "Status")
+            await runtime.waiting.wait()
+            process.terminate()
+            await until(lambda: not rig.shield.raised())
+            await asyncio.sleep(GRACE + 1)
+            assert (process.returncode, call.done()) == (None, False)
+            assert not rig.shield.ready(), "nobody else is served"
+            runtime.go_on.set()
+            assert await call == b"at last"
+        assert await process.wait() == 0
+    assert not (rig.directory / "nodeupgrade-shield.sock").exists()
+
+
+async def test_whoever_else_calls_is_named_and_not_waited_for(rig: Rig) -> None:
+    rig.protect()
+    async with running(rig.path, Runtime()) as runtime, rig.serving() as process:
+        rig.shield.raise_up()
+        async with connected(rig.path) as channel:
+            await failure(unary(channel, "StopContainer", STOP_WEB))
+            [refused] = rig.shield.refused()
+            assert f"(process {os.getpid()}" in refused.caller
+            call = unary(channel, "Status")
+            await runtime.waiting.wait()
+            process.terminate()
+            error = await failure(call)
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert await process.wait() == 0
 
 
 async def test_killed_and_started_again_it_is_raised_again(rig: Rig) -> None:

@@ -117,6 +117,7 @@ FULL: Json = {
         "nodeReadyTimeout": "60s",
         "readinessGuard": "Auto",
         "shield": "Auto",
+        "shieldHold": "10m",
     },
     "timeouts": {"node": "15m", "wave": "12h", "total": "72h"},
     "overlapPolicy": "Queue",
@@ -124,7 +125,6 @@ FULL: Json = {
     "action": "Run",
     "approvedWaves": ["canary"],
 }
-
 OTHER: Json = {
     "version": "v1.34.2",
     "artifact": {
@@ -197,6 +197,7 @@ OTHER: Json = {
         "nodeReadyTimeout": "2m",
         "readinessGuard": "Require",
         "shield": "Require",
+        "shieldHold": "5m",
     },
     "timeouts": {"node": "20m", "wave": "13h", "total": "73h"},
     "overlapPolicy": "Fail",
@@ -329,12 +330,12 @@ INVALID: dict[str, Json] = {
     "no name of a check": spec(preflight={"accept": ["Pods fit"]}),
     "no duration": spec(verify={"settle": "soon"}),
     "no time without a kubelet": spec(verify={"kubeletDownBudget": "0s"}),
+    "shield held too long": spec(verify={"shieldHold": "25h"}),
     "no time at all": spec(timeouts={"node": "0m"}),
     "unknown action": spec(action="Levitate"),
     "unknown deletion policy": spec(deletionPolicy="RollBackEverything"),
     "strategy is a list": spec(strategy=[]),
 }
-
 MISUNDERSTOOD: dict[str, Json] = {
     "cron out of range": spec(windows=[{**_WINDOW, "start": "99 22 * * *"}]),
     "no such time zone": spec(windows=[{**_WINDOW, "timeZone": "Europe/Atlantis"}]),

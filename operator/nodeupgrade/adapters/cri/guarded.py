@@ -3,23 +3,30 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 
+from nodeupgrade.adapters.cri import records
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.proxy import Rejection
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
-from nodeupgrade.api.values import ContainerId, Digest, PodUid
-from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.adapters.cri.upstream import Upstream
+from nodeupgrade.api.values import ContainerId, Digest, PodUid, SandboxId
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, Protected, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.ports.clock import Clock
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+ASK_SECONDS = 2.0
+"""How long the runtime may take to say how a container ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +37,30 @@ class Surroundings:
         raised: whether the shield is raised; if not, everything is passed on.
         socket: path of the runtime's socket, as containers name it.
         lives: whether a process still runs.
+        listed: asks the runtime for the containers of a sandbox, with their exit codes, by a service of its API such as
+            ``/runtime.v1.RuntimeService``; empty if it does not answer.
         memory: memory in use by a container, in bytes; ``None`` if that is unknown.
         deleted: asks the agent which pods were deleted; returns its answers so far.
         digest: digest of a file on the node; ``None`` if there is none.
         record: writes a refused call down.
         waiting: writes down how many calls wait for an excuse.
         clock: for the record.
+        shuts_down: whether the node is shutting down.
+        caller: who a client is, by the address of its socket; empty for the kubelet.
     """
 
     raised: Callable[[], bool]
     socket: PurePosixPath
     lives: Callable[[Process], bool]
+    listed: Callable[[str, SandboxId], Awaitable[tuple[ContainerInstance, ...]]]
     memory: Callable[[ContainerId], int | None]
     deleted: Callable[[], Collection[PodUid]]
     digest: Callable[[str], Digest | None]
     record: Callable[[RefusedCall], None]
     waiting: Callable[[int], None]
     clock: Clock
+    shuts_down: Callable[[], Awaitable[bool]]
+    caller: Callable[[str], str]
 
 
 class CallGuard:
@@ -64,6 +78,7 @@ class CallGuard:
         self._patience = patience
         self._off = False
         self._waiting = 0
+        self._unrecorded = 0
 
     def switch_off(self) -> None:
         """Pass on everything from now on, including the calls that wait for an excuse."""
@@ -77,7 +92,11 @@ class CallGuard:
         """Report whether calls of a method may be refused."""
         return guarded(path) is not None
 
-    async def judge(self, path: str, request: bytes) -> Rejection | None:
+    def awaited(self, peer: str) -> bool:
+        """Report whether the end of the calls of a client is waited for: those of the kubelet."""
+        return not self._around.caller(peer)
+
+    async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         """Return the answer to a call that would harm a protected instance without an excuse."""
         method = guarded(path)
         if method is None or not self._judges():
@@ -85,7 +104,7 @@ class CallGuard:
         try:
             call = read(method, request)
         except UnreadableRequest as error:
-            return self._refused(RuntimeCall(method=method), None, str(error))
+            return self._refused(RuntimeCall(method=method), None, str(error), peer)
         if self._holds_the_socket(call):
             return Rejection(
                 grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
@@ -94,30 +113,34 @@ class CallGuard:
             return None
         self._count(1)
         try:
-            harmed = await self._unexcused(call)
+            harmed = await self._unexcused(call, path.rpartition("/")[0])
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
-            return self._refused(call, harmed, why)
+            return self._refused(call, harmed, why, peer)
         finally:
             self._count(-1)  # after the refusal is written down: at no moment is neither known
 
     def _count(self, change: int) -> None:
+        """Count the calls that wait; one whose refusal could not be written down counts for ever."""
         self._waiting += change
         try:
-            self._around.waiting(self._waiting)
+            self._around.waiting(self._waiting + self._unrecorded)
         except OSError as error:
             log.error("cannot write down that a call waits", error=str(error))  # noqa: TRY400  # likewise
 
     def _judges(self) -> bool:
         return not self._off and self._around.raised()
 
-    async def _unexcused(self, call: RuntimeCall) -> Protected | None:
+    async def _unexcused(self, call: RuntimeCall, service: str) -> Protected | None:
         """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
         end = time.monotonic() + self._patience
         while True:
-            harmed = self._shielded.harmed_by(call, self._around.lives, self._around.memory)
+            harmed = await self._harmed(call, service)
             if harmed is None or not self._judges():
+                return None
+            if await self._around.shuts_down():
+                log.info("passed on", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
             excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
             if excuse is not None:
@@ -126,6 +149,13 @@ class CallGuard:
             if time.monotonic() >= end:
                 return harmed
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _harmed(self, call: RuntimeCall, service: str) -> Protected | None:
+        around, shielded = self._around, self._shielded
+        harmed = shielded.harmed_by(call, around.lives, around.memory)
+        if harmed is None or not shielded.may_have_ended(harmed):
+            return harmed
+        return shielded.harmed_by(call, around.lives, around.memory, await around.listed(service, harmed.sandbox))
 
     def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
@@ -136,7 +166,7 @@ class CallGuard:
         named = (path for path in call.mounts if path.endswith(f"/{self._around.socket.name}"))
         return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
 
-    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Rejection:
+    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
             at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             monotonic=self._around.clock.awake().seconds,
@@ -144,14 +174,46 @@ class CallGuard:
             instance=call.container or call.sandbox or "",
             label="an unknown instance" if harmed is None else harmed.label,
             wanted=call.method if harmed is None else harmed.wanted,
+            caller=self._around.caller(peer),
         )
-        log.warning("refused", method=refused.method, instance=refused.instance, label=refused.label)
+        log.warning(
+            "refused",
+            method=refused.method,
+            instance=refused.instance,
+            label=refused.label,
+            caller=refused.caller or "kubelet",
+        )
         try:
             self._around.record(refused)
         except OSError as error:
             log.error("cannot write down what was refused", error=str(error))  # noqa: TRY400  # the reason says it all
+            self._unrecorded += 1
+            self._count(0)
         return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
 
     def _text(self, why: str) -> str:
         plan = self._shielded.plan
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"
+
+
+async def containers_of(upstream: Upstream, service: str, sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
+    """Return the containers of a sandbox as the runtime lists them, with their exit codes.
+
+    Returns:
+        Empty if the runtime does not answer.
+    """
+    try:
+        data = await upstream.ask(f"{service}/ListContainers", b"", ASK_SECONDS)
+        found = [c for c in pb.ListContainersResponse.FromString(data).containers if c.pod_sandbox_id == sandbox]
+        return tuple([await _with_exit_code(upstream, service, each) for each in found])
+    except (Transient, DecodeError):
+        return ()
+
+
+async def _with_exit_code(upstream: Upstream, service: str, listed: pb.Container) -> ContainerInstance:
+    status = None
+    if not records.is_running(listed):
+        wanted = pb.ContainerStatusRequest(container_id=listed.id)
+        data = await upstream.ask(f"{service}/ContainerStatus", wanted.SerializeToString(), ASK_SECONDS)
+        status = pb.ContainerStatusResponse.FromString(data)
+    return records.container_of(listed, status, {}, process=None, monitor=None)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -18,11 +18,13 @@ from nodeupgrade.adapters.cri.connection import OPTIONS
 from nodeupgrade.adapters.cri.upstream import Upstream
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+T = TypeVar("T")
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 Answers: TypeAlias = "grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]"
 
 OURS = frozenset({"user-agent"})
 """Metadata that every gRPC client sets itself."""
+LOOK_SECONDS = 0.05
 EARLY_SECONDS = 0.02
 """How long a call of an unknown kind is looked at to see whether its client sends one message only."""
 DOWNSTREAM: tuple[tuple[str, int | str], ...] = (
@@ -52,8 +54,16 @@ class CallJudge(Protocol):
         """Report whether judge() wants to see the calls of a method; such a method must be unary."""
         ...
 
-    async def judge(self, path: str, request: bytes) -> Rejection | None:
-        """Return the answer to a call that is refused; ``None`` for one that is passed on."""
+    async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
+        """Return the answer to a call that is refused; ``None`` for one that is passed on.
+
+        Args:
+            peer: the address of the client's socket, as gRPC names it.
+        """
+        ...
+
+    def awaited(self, peer: str) -> bool:
+        """Report whether the end of the calls of a client is waited for."""
         ...
 
 
@@ -69,6 +79,8 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
     def __init__(self, socket: Path, upstream: Callable[[], Path], judge: CallJudge) -> None:
         self._upstream = Upstream(upstream)
         self._judge = judge
+        self._awaited = 0
+        self._over = asyncio.Event()
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         self._server = grpc.aio.server(options=DOWNSTREAM)
         self._server.add_generic_rpc_handlers((self,))
@@ -79,9 +91,22 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
         """Accept calls from now on."""
         await self._server.start()
 
-    async def stop(self, grace: float) -> None:
-        """Accept no more calls; after ``grace`` seconds cancel those that are not over."""
-        await self._server.stop(grace)
+    async def stop(self, patience: float, grace: float) -> None:
+        """Accept no more calls, and serve those that are not over.
+
+        Args:
+            patience: seconds for calls with one answer whose end is waited for.
+            grace: seconds for the others, such as streams, which may have no end; counted from then on.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience
+        # Once: gRPC crashes where it is asked a second time.
+        ending = asyncio.ensure_future(self._server.stop(patience + grace))
+        while self._awaited and loop.time() < end:  # noqa: ASYNC110  # simpler than an event, and nobody is in a hurry
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.wait((ending,), timeout=grace)
+        self._over.set()
+        await ending
         await self._upstream.close()
 
     def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
@@ -97,9 +122,16 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
             return grpc.stream_stream_rpc_method_handler(_on(self._stream, path))
 
         async def unary(request: bytes, context: Context) -> bytes:
-            if judged and (refusal := await self._judge.judge(path, request)) is not None:
-                await context.abort(refusal.code, refusal.details)
-            return await self._pass_on(path, request, context)
+            peer = str(context.peer())
+            awaited = self._judge.awaited(peer)
+            self._awaited += awaited
+            try:
+                if judged and (refusal := await self._judge.judge(path, request, peer)) is not None:
+                    await context.abort(refusal.code, refusal.details)
+                passed = self._pass_on(path, request, context)
+                return await (passed if awaited else self._while_serving(passed, context))
+            finally:
+                self._awaited -= awaited
 
         return grpc.unary_unary_rpc_method_handler(cast("Any", unary))
 
@@ -124,11 +156,23 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
     async def _stream(self, path: str, requests: AsyncIterator[bytes], context: Context) -> None:
         source = _Requests(requests)
         try:
-            await self._stream_from(source, path, context)
+            await self._while_serving(self._stream_from(source, path, context), context)
         except grpc.aio.AioRpcError as error:
             await _abort(context, error)
         finally:
             source.close()
+
+    async def _while_serving(self, work: Coroutine[Any, Any, T], context: Context) -> T:
+        """Do something until it is done, or until no more calls are served: then the client has to connect again."""
+        task, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait((task, over), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the shield has ended; connect again")
+            return task.result()
+        finally:
+            over.cancel()
+            task.cancel()
 
     async def _stream_from(self, source: "_Requests", path: str, context: Context) -> None:
         metadata = _metadata(context.invocation_metadata())

@@ -9,6 +9,7 @@ from typing import TypeAlias, cast
 import grpc.aio
 
 from nodeupgrade.adapters.cri.connection import OPTIONS
+from nodeupgrade.domain.errors import Transient
 
 MultiCallable: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
 Inode: TypeAlias = tuple[int, int]
@@ -65,6 +66,17 @@ class Upstream:
         if (method := self._unary.get(path)) is None:
             method = self._unary[path] = channel.unary_unary(path, None, None)
         return method
+
+    async def ask(self, path: str, request: bytes, seconds: float) -> bytes:
+        """Return the server's answer to a call of our own.
+
+        Raises:
+            Transient: it does not answer, or with an error.
+        """
+        try:
+            return await self.unary(path)(request, timeout=seconds)
+        except (OSError, grpc.aio.AioRpcError) as error:
+            raise Transient(f"{path} got no answer: {error}") from error
 
     async def close(self) -> None:
         """Close all channels, once the calls that are under way have ended."""

@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.inventory import Process
 
 INIT = 1
 """PID of the node's init process."""
+UNITS = (".service", ".scope")
 DELETED = " (deleted)"
 ENDED = frozenset("ZXx")
 """States of a process that has ended: zombie, dead."""
@@ -128,6 +129,15 @@ class ProcessTable:
         ):
             return Digest(hashlib.file_digest(program, "sha256").hexdigest())
         return None
+
+    def units(self, pid: int) -> tuple[str, ...]:
+        """Return the systemd units that a process belongs to, by its control group, the innermost last."""
+        with contextlib.suppress(OSError):
+            lines = (self._root / str(pid) / "cgroup").read_text(errors="replace").splitlines()
+            groups = [line.split(":", 2) for line in lines if line.count(":") >= 2]
+            path = next((path for _, names, path in groups if names in {"", "name=systemd"} and path != "/"), "")
+            return tuple(part for part in path.split("/") if part.endswith(UNITS))
+        return ()
 
     def files_named(self, target: str, *, user: int) -> int:
         """Count the open files of a user's processes that are links to ``target``."""

@@ -100,18 +100,29 @@ class SystemdManager:
             raise StepFailed(f"cannot tell the version of systemd from {shown[:100]!r}")
         return int(found[1])
 
+    def shuts_down(self) -> bool:
+        """Report whether systemd is stopping everything, or logind is about to have it do so.
+
+        Kubelets delay a shutdown by an inhibitor, and end their pods while logind waits (GracefulNodeShutdown, 1.21+).
+        """
+        if self._systemctl.says("systemctl", "is-system-running") == "stopping":
+            return True
+        return self._systemctl.says("loginctl", "show", "--property=PreparingForShutdown", "--value") == "yes"
+
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit, after resetting its start limit."""
         self._forget_failures(unit)
         self._systemctl.run("start", *(() if wait else ("--no-block",)), unit)
 
-    def stop(self, unit: str) -> None:
-        """Stop a unit and make sure that its main process is gone.
+    def stop(self, unit: str, *, wait: bool = True) -> None:
+        """Stop a unit and, with ``wait``, make sure that its main process is gone.
 
         Raises:
             StepFailed: the unit still runs, for example because something started it again.
         """
-        self._systemctl.run("stop", _checked(unit))
+        self._systemctl.run("stop", *(() if wait else ("--no-block",)), _checked(unit))
+        if not wait:
+            return
         shown = self._show(unit)
         if shown.get("ActiveState", "inactive") not in DOWN or int(shown.get("MainPID") or 0):
             raise StepFailed(

@@ -53,6 +53,13 @@ class Systemctl:
         """
         return self._call(arguments).returncode == 0
 
+    def says(self, program: str, *arguments: str) -> str:
+        """Return what a program prints, whatever its exit status; empty if it cannot be run or does not end in time."""
+        try:
+            return self._call(arguments, program).stdout.strip()
+        except StepFailed:
+            return ""
+
     def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
         """Return properties of a unit. Those that this version of systemd does not know are left out.
 

@@ -2,7 +2,7 @@
 
 Passes on every call of the kubelet to the runtime, except those that would end what ran before the upgrade. The
 executor raises and lowers it. The process raises it again after a restart of the runtime or of itself, and lowers it
-when it is stopped.
+when it is stopped; then it serves the kubelet's calls under way to their end.
 """
 
 import argparse
@@ -19,13 +19,13 @@ import structlog
 from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.wiring import shield as wiring
 
 LOOK_SECONDS = 0.1
 GRACE = 5.0
-"""Seconds that calls have to end after the shield was lowered."""
+"""Seconds that streams, and calls of others than the kubelet, have to end after the shield was lowered."""
 
 log = structlog.get_logger()
 
@@ -52,16 +52,18 @@ def main() -> int:
         lowered = _succeeds(exchange.clear)
         wiring.notify_ready()
         return 0 if lowered else 1
-    guard = wiring.guard_of(plan, runs, exchange, state=given.state, patience=given.patience)
-    return asyncio.run(_serve(plan, exchange, guard))
+    front = wiring.front_of(plan, exchange)
+    guard = wiring.guard_of(plan, runs, exchange, front, state=given.state, patience=given.patience)
+    return asyncio.run(_serve(plan, exchange, front, guard))
 
 
-async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.CallGuard) -> int:
+async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, guard: wiring.CallGuard) -> int:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    proxy = wiring.proxy_at(exchange, guard)
+    proxy = wiring.proxy_behind(front, exchange, guard)
     await proxy.start()
+    await front.open()
     await _raise_again(exchange)
     wiring.notify_ready()
     log.info("serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
@@ -73,7 +75,10 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.CallGua
     with contextlib.suppress(asyncio.CancelledError):
         await watch
     lowered = await asyncio.to_thread(_succeeds, exchange.lower)
-    await proxy.stop(GRACE)
+    front.close()
+    await proxy.stop(ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on, GRACE)
+    await asyncio.sleep(0)
+    front.hang_up()
     log.info("ended", run=plan.run_id, lowered=lowered)
     return 0 if lowered else 1
 

@@ -31,6 +31,8 @@ WATCHDOG_SECONDS = 10
 """After which a frozen executor is killed. It reports four times as often, from a thread that does nothing else."""
 STOP_SECONDS = 5
 """Until SIGKILL: systemd before 240 knows no WatchdogSignal, and no other signal ends a process that is frozen."""
+SHIELD_SECONDS_MORE = 15.0
+"""What the shield may take to lower itself and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
@@ -145,6 +147,9 @@ NoNewPrivileges=yes
 def shield_unit(bundle_root: PurePosixPath, shield: ShieldPlan) -> str:
     """Return the shield's service. It is started once it can be raised, and lowers the shield when it is stopped.
 
+    Then it serves calls under way to their end, which nobody waits for. systemd stops it at once when the node shuts
+    down, as it does with every service.
+
     It is not restarted where it cannot tell what to protect.
     """
     command = bundle.command(bundle_root, bundle.SHIELD, "--socket", shield.socket)
@@ -162,8 +167,10 @@ ExecStart={" ".join(_quoted(word) for word in command)}
 Restart=on-failure
 RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
 RestartSec=100ms
+RuntimeDirectory={SHIELD.removesuffix(".service")}
+RuntimeDirectoryMode=0700
 TimeoutStartSec=30
-TimeoutStopSec=15
+TimeoutStopSec={shield.serves_on + SHIELD_SECONDS_MORE:.0f}
 OOMScoreAdjust=-999
 Nice=-5
 """
@@ -276,7 +283,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 
 def _end(services: ServiceManager, unit: str) -> None:
     if not services.status(unit).gone:
-        services.stop(unit)
+        services.stop(unit, wait=unit != SHIELD)  # it may have calls to serve to their end
 
 
 def _lower(services: ServiceManager) -> None:

@@ -5,8 +5,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from nodeupgrade.api.field import SET, Field
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.field import SET, Field, Rule
 from nodeupgrade.api.limits import CHECK_LENGTH
+
+LONGEST_HOLD = timedelta(days=1)
 
 
 class FlagPolicy(StrEnum):
@@ -218,3 +221,20 @@ class VerifySettings:
             defaulted=True,
         ),
     ] = SocketMountPolicy.WARN
+    shield_hold: Annotated[
+        timedelta,
+        Field(
+            "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
+            "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At "
+            "most 24h.",
+            defaulted=True,
+            default="10m",
+            rules=(
+                Rule(
+                    cel="duration(self) <= duration('24h')",
+                    message="it must not be longer than a day; write for example 10m",
+                    holds=lambda value: parse_duration(value) <= LONGEST_HOLD,
+                ),
+            ),
+        ),
+    ] = timedelta(minutes=10)

@@ -4,6 +4,7 @@ Whether something restarted is decided on these values only. A restart count in 
 everything was replaced, for example when a static pod gets a new UID.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -128,6 +129,15 @@ class Inventory:
             containers=tuple(c for c in self.containers if c.pod.uid not in pods),
             sandboxes=tuple(s for s in self.sandboxes if s.pod.uid not in pods),
         )
+
+    def shared(self) -> frozenset[Process]:
+        """Return the processes that are shown for more than one instance.
+
+        Where a pod runs in a virtual machine or in a kernel of its own (Kata, gVisor), that is one process for all of
+        its containers, and proves of none that it runs.
+        """
+        shown = Counter((*(c.process for c in self.containers), *(s.process for s in self.sandboxes)))
+        return frozenset(process for process, times in shown.items() if process is not None and times > 1)
 
     def container(self, container_id: ContainerId) -> ContainerInstance | None:
         """Return the container with this id, if the runtime still holds it."""

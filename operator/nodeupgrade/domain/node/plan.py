@@ -91,6 +91,20 @@ class PlannedContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompletingPod:
+    """A pod that is over once all of its regular containers have ended.
+
+    Attributes:
+        regular: their names.
+        retried: the names of those that are started again if they end with another exit code than 0.
+    """
+
+    pod: PodUid
+    regular: tuple[str, ...]
+    retried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedContainer:
     """A container that does not run but may start at any moment, and the hash that each kubelet would store with it."""
 
@@ -200,6 +214,7 @@ class Limits:
         settle: the settle period, before the commit.
         runtime_restart: how long the runtime may take to answer after its restart.
         undo_attempts: how often one undo may fail before the run ends as Degraded.
+        shield_hold: how long the old kubelet is refused what it wants to end.
         keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
     """
 
@@ -207,6 +222,7 @@ class Limits:
     settle: float = VerifySettings().settle.total_seconds()
     runtime_restart: float = 120.0
     undo_attempts: int = 5
+    shield_hold: float = VerifySettings().shield_hold.total_seconds()
     keep_lease: bool = True
 
     @property
@@ -243,10 +259,13 @@ class ShieldPlan:
     Attributes:
         socket: path of the runtime's socket, without symbolic links.
         required: whether the run must not start the new kubelet without the shield.
+        serves_on: how many seconds it serves calls under way after it was lowered: as long as a container of the node
+            may take to stop.
     """
 
     socket: str
     required: bool = False
+    serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
     static: tuple[StaticSource, ...] = ()
 
@@ -276,6 +295,7 @@ class RunPlan:
         recreated: static pods that the new kubelet is to replace.
         pinned: manifests of static pods that keep the UID which an earlier run wrote.
         own_uids: the UIDs that kubelets of this node are known to compute by themselves.
+        completing: the pods that end by themselves, so that a kubelet stops their sidecars.
     """
 
     schema: int
@@ -309,6 +329,7 @@ class RunPlan:
     recreated: tuple[PodUid, ...] = ()
     pinned: tuple[str, ...] = ()
     own_uids: OwnUids = NOTHING_KNOWN
+    completing: tuple[CompletingPod, ...] = ()
 
     @property
     def runtime_name(self) -> str:

@@ -14,6 +14,7 @@ from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
 from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.evidence.completion import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import (
@@ -48,6 +49,9 @@ from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 
+GRACE_MORE = 5
+"""Seconds that a call may take beyond a pod's grace period."""
+SERVES_ON_LEAST, SERVES_ON_MOST = 60, 3600
 _PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
     detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
@@ -254,6 +258,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         package=facts.surroundings.package,
         holds_package=facts.surroundings.holds_package,
         cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
+        completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
     )
 
 
@@ -283,6 +288,7 @@ def _shield(examination: Examination) -> ShieldPlan | None:
     return ShieldPlan(
         socket=facts.socket.path,
         required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
+        serves_on=_longest_grace(facts),
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )
@@ -291,6 +297,11 @@ def _shield(examination: Examination) -> ShieldPlan | None:
 def _is_shielded(facts: NodeFacts) -> bool:
     socket = facts.socket
     return facts.spec.verify.shield is not ShieldPolicy.OFF and not socket.obstacle and socket.path is not None
+
+
+def _longest_grace(facts: NodeFacts) -> float:
+    longest = max((pod.grace_seconds for pod in facts.pods), default=0)
+    return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
 
 
 def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:

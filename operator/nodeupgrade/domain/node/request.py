@@ -66,4 +66,8 @@ class RunRequest:
     def limits(self) -> Limits:
         """Return the run's timeouts."""
         verify = self.spec.verify
-        return Limits(kubelet_down=verify.kubelet_down_budget.total_seconds(), settle=verify.settle.total_seconds())
+        return Limits(
+            kubelet_down=verify.kubelet_down_budget.total_seconds(),
+            settle=verify.settle.total_seconds(),
+            shield_hold=verify.shield_hold.total_seconds(),
+        )

@@ -1,7 +1,8 @@
 """Decide which calls of a kubelet the shield refuses: those that would end or duplicate what ran before the upgrade.
 
 The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
-if its instance ended by itself, if its pod was deleted in the API or by its manifest, or if the instance came later.
+if its instance ended by itself, if its pod is over or was deleted in the API or by its manifest, or if the instance
+came later.
 """
 
 from collections.abc import Callable, Collection
@@ -11,7 +12,8 @@ from pathlib import PurePosixPath
 from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerInstance, Process, SandboxInstance
+from nodeupgrade.domain.node.evidence.completion import is_over
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
 
 LOCK, RESTARTS, REFUSED, WAITING = STATE_FILES = (
@@ -84,11 +86,13 @@ class Protected:
     """What a call would harm.
 
     Attributes:
+        sandbox: the sandbox, or that of the container.
         label: ``namespace/pod/container``, or ``namespace/pod`` for a sandbox.
         wanted: what the kubelet wanted to do with it, as a verb.
     """
 
     pod: PodRef
+    sandbox: SandboxId
     label: str
     wanted: str
 
@@ -102,6 +106,7 @@ class RefusedCall:
         monotonic: when, in seconds of AwakeTime, so that it can be compared with the start of a unit.
         method: the CRI's name of it.
         instance: id of the container or sandbox.
+        caller: who called, such as ``crictl (process 4711)``; empty for the kubelet.
     """
 
     at: str
@@ -110,6 +115,7 @@ class RefusedCall:
     instance: str
     label: str
     wanted: str
+    caller: str = ""
 
     def __str__(self) -> str:
         return f"{self.wanted} {self.label}"
@@ -124,11 +130,16 @@ class Excuse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shielded:
-    """The instances that are protected: those of the plan's baseline that ran."""
+    """The instances that are protected: those of the plan's baseline that ran.
+
+    Attributes:
+        shared: processes of several of them, such as a pod's virtual machine; what ends is known to the runtime only.
+    """
 
     plan: RunPlan
     containers: dict[ContainerId, ContainerInstance]
     sandboxes: dict[SandboxId, SandboxInstance]
+    shared: frozenset[Process] = frozenset()
 
     @classmethod
     def of(cls, plan: RunPlan) -> Self:
@@ -139,17 +150,39 @@ class Shielded:
             plan,
             {c.id: c for c in plan.baseline.running() if c.id not in expendable},
             {s.id: s for s in plan.baseline.sandboxes if s.ready and s.id not in alone},
+            plan.baseline.shared(),
         )
 
     def harmed_by(
-        self, call: RuntimeCall, lives: Callable[[Process], bool], memory: Callable[[ContainerId], int | None]
+        self,
+        call: RuntimeCall,
+        lives: Callable[[Process], bool],
+        memory: Callable[[ContainerId], int | None],
+        listed: Collection[ContainerInstance] = (),
     ) -> Protected | None:
         """Return what a call would harm; ``None`` if it harms nothing that still runs.
 
         Args:
             lives: reports whether a process still runs, according to the kernel.
             memory: returns the memory in use by a container, in bytes; ``None`` if that is unknown.
+            listed: the containers of the sandbox as the runtime lists them, with their exit codes; empty if it was not
+                asked. Only needed where may_have_ended() holds.
         """
+        ended = frozenset(c.id for c in listed if c.state is ContainerState.EXITED)
+        runs = _Lives(lives, self.shared, ended)
+        found = self._target(call, runs, memory)
+        return None if found is None or found.pod.uid in self._pods_over(runs, listed) else found
+
+    def may_have_ended(self, harmed: Protected) -> bool:
+        """Report whether only the runtime can tell if what a call would harm has ended."""
+        completing = any(pod.pod == harmed.pod.uid for pod in self.plan.completing)
+        return completing or any(
+            c.process in self.shared for c in self.containers.values() if c.sandbox_id == harmed.sandbox
+        )
+
+    def _target(
+        self, call: RuntimeCall, lives: "_Lives", memory: Callable[[ContainerId], int | None]
+    ) -> Protected | None:
         match call.method:
             case Method.STOP_CONTAINER | Method.REMOVE_CONTAINER:
                 return self._container(call, lives)
@@ -182,36 +215,44 @@ class Shielded:
                 return Excuse.MANIFEST
         return None
 
-    def _container(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+    def _container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         found = None if call.container is None else self.containers.get(call.container)
-        if found is None or not _runs(found, lives):
-            return None
-        return Protected(pod=found.pod, label=found.label, wanted=_WANTED[call.method])
+        return None if found is None or not lives(found) else _container_of(found, call.method)
 
-    def _sandbox(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+    def _sandbox(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         found = None if call.sandbox is None else self.sandboxes.get(call.sandbox)
-        if found is None or not _runs(found, lives) or self._is_over(found, lives):
+        if found is None or not lives(found) or self._is_over(found, lives):
             return None
-        return Protected(pod=found.pod, label=str(found.pod), wanted=_WANTED[call.method])
+        return _sandbox_of(found, call.method)
 
-    def _is_over(self, sandbox: SandboxInstance, lives: Callable[[Process], bool]) -> bool:
+    def _is_over(self, sandbox: SandboxInstance, lives: "_Lives") -> bool:
         """Report whether a pod has ended by itself, so that its sandbox is of no more use."""
         own = [c for c in self.containers.values() if c.sandbox_id == sandbox.id]
         may_complete = {c.id for c in self.plan.containers if c.may_complete}
-        return bool(own) and not any(_runs(c, lives) or c.id not in may_complete for c in own)
+        return bool(own) and not any(lives(c) or c.id not in may_complete for c in own)
 
-    def _same_container(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+    def _pods_over(self, lives: "_Lives", listed: Collection[ContainerInstance]) -> frozenset[PodUid]:
+        """Return the pods that are over, by the runtime's record and by the kernel's."""
+        return frozenset(
+            pod.pod
+            for pod in self.plan.completing
+            if listed
+            and is_over(pod, listed)
+            and not any(lives(c) for c in self.containers.values() if c.pod.uid == pod.pod and c.name in pod.regular)
+        )
+
+    def _same_container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         for found in self.containers.values():
-            if (found.sandbox_id, found.name) == (call.sandbox, call.name) and _runs(found, lives):
-                return Protected(pod=found.pod, label=found.label, wanted=_WANTED[call.method])
+            if (found.sandbox_id, found.name) == (call.sandbox, call.name) and lives(found):
+                return _container_of(found, call.method)
         return None
 
-    def _same_pod(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+    def _same_pod(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         """Compare names: a static pod whose manifest is decoded in another way comes with another UID."""
         for found in self.sandboxes.values():
             same = call.pod is not None and str(found.pod) == str(call.pod)
-            if same and _runs(found, lives) and not self._is_over(found, lives):
-                return Protected(pod=found.pod, label=str(found.pod), wanted=_WANTED[call.method])
+            if same and lives(found) and not self._is_over(found, lives):
+                return _sandbox_of(found, call.method)
         return None
 
     def _is_hook(self, call: RuntimeCall) -> bool:
@@ -227,5 +268,29 @@ def _takes_memory(call: RuntimeCall, memory: Callable[[ContainerId], int | None]
     return used is None or call.memory < used
 
 
-def _runs(instance: ContainerInstance | SandboxInstance, lives: Callable[[Process], bool]) -> bool:
-    return instance.process is not None and lives(instance.process)
+def _container_of(found: ContainerInstance, method: Method) -> Protected:
+    return Protected(pod=found.pod, sandbox=found.sandbox_id, label=found.label, wanted=_WANTED[method])
+
+
+def _sandbox_of(found: SandboxInstance, method: Method) -> Protected:
+    return Protected(pod=found.pod, sandbox=found.id, label=str(found.pod), wanted=_WANTED[method])
+
+
+@dataclass(frozen=True, slots=True)
+class _Lives:
+    """Reports whether an instance still runs.
+
+    Attributes:
+        process: reports whether a process still runs, according to the kernel.
+        shared: processes that prove of no single container that it runs.
+        ended: containers that have ended, according to the runtime.
+    """
+
+    process: Callable[[Process], bool]
+    shared: frozenset[Process]
+    ended: frozenset[ContainerId]
+
+    def __call__(self, instance: ContainerInstance | SandboxInstance) -> bool:
+        if instance.process is None or not self.process(instance.process):
+            return False
+        return instance.process not in self.shared or instance.id not in self.ended

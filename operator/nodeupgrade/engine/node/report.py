@@ -9,8 +9,11 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Finish
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
+from nodeupgrade.engine.node import shield
 from nodeupgrade.engine.node.evidence.recreated import replaced
-from nodeupgrade.engine.node.evidence.watch import Look, last_look
+from nodeupgrade.engine.node.evidence.tripwire import kubelet_lines
+from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, Look, last_look
 from nodeupgrade.engine.node.evidence.with_runtime import recorded
 from nodeupgrade.engine.node.node import Node
 
@@ -21,13 +24,14 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
     After a rollback, wait a moment for what the old kubelet does to the containers that it finds, unless it was watched
     for that long with the shield up.
     """
-    final = _settled(node, plan, finish.outcome)
+    wanted = _let_through(node, plan, journal)
+    final = _settled(node, plan, finish.outcome, wanted)
     labels = affected(final.seen.damage)
     with_runtime = recorded(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
-        message=finish.why + _told_of_runtime(node, plan),
+        message=finish.why + _told_of_runtime(node, plan) + _told_of_hold(node, plan, wanted),
         # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
@@ -42,7 +46,26 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
     )
 
 
-def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
+def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCall, ...]:
+    """Return what the shield held off until it was lowered, and let the kubelet do it: it repeats refused calls."""
+    undone = journal.first(Step.ARM_DEAD_MAN, Mark.UNDONE)
+    if undone is None or undone.boot != node.clock.boot():
+        return ()
+    # The journal's clock also counts time spent suspended; by it, this is never later than it was.
+    lowered = node.clock.awake() + (undone.monotonic - node.clock.monotonic())
+    wanted = shield.let_through(node, plan, lowered)
+    instances = {call.instance for call in wanted}
+    known = [(c.id, c.process) for c in plan.baseline.containers] + [(s.id, s.process) for s in plan.baseline.sandboxes]
+    processes = [process for name, process in known if name in instances and process is not None]
+    end = lowered + shield.QUIET_SECONDS
+    while node.clock.awake() < end and node.runtime.alive(processes):
+        node.clock.sleep(LOOK_SECONDS)
+    return wanted
+
+
+def _settled(node: Node, plan: RunPlan, outcome: Outcome, wanted: tuple[RefusedCall, ...]) -> Look:
+    if wanted:
+        node.clock.sleep(EXCUSE_SECONDS)  # what was ended may be about to be started again
     if outcome is Outcome.ROLLED_BACK:
         running = node.services.status(plan.swap.unit).started
         watched = 0.0 if running is None else node.clock.awake() - running
@@ -54,6 +77,14 @@ def _told_of_runtime(node: Node, plan: RunPlan) -> str:
     if plan.shield is None or not (times := node.shield.restarts()):
         return ""
     return f" (the runtime was restarted {counted(times, 'time')} under the shield, which was raised again)"
+
+
+def _told_of_hold(node: Node, plan: RunPlan, wanted: tuple[RefusedCall, ...]) -> str:
+    if not wanted:
+        return ""
+    more = f" and to end {len(wanted) - 1} more" if len(wanted) > 1 else ""
+    lines = kubelet_lines(node, plan, wanted[0])
+    return f"; the shield was lowered while kubelet {plan.from_version} wanted to {wanted[0]}{more}{lines}"
 
 
 def _down_seconds(journal: Journal) -> float | None:

@@ -11,11 +11,14 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.shown import GO_ON, Lack
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.engine.node.evidence.logged import evicts, read_log
 from nodeupgrade.engine.node.evidence.tripwire import kubelet_lines, refused_since
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import SHIELD, Node
 
 LOOK_SECONDS = 0.25
+WAITS_SECONDS = 15.0
+"""How long to wait for the outcome of calls that wait, which is known after EXCUSE_SECONDS."""
 QUIET_SECONDS = 30.0
 """How long a kubelet must not have been refused anything. It repeats a refused call after 10 to 15 s."""
 
@@ -43,7 +46,7 @@ def raise_again(node: Node, plan: RunPlan) -> None:
 
 
 def end(node: Node, plan: RunPlan) -> None:
-    """Lower the shield and end its process.
+    """Lower the shield, and let its process end once it has served the calls that are under way.
 
     Raises:
         StepFailed: the runtime's own socket is not back in its place.
@@ -51,14 +54,16 @@ def end(node: Node, plan: RunPlan) -> None:
     if plan.shield is not None:
         node.shield.lower()
         if not node.services.status(SHIELD).gone:  # a reboot removes it
-            node.services.stop(SHIELD)
+            node.services.stop(SHIELD, wait=False)  # it serves calls under way to their end
         node.shield.clear()
 
 
 def lack(node: Node, plan: RunPlan) -> Lack | None:
     """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
 
-    Waits for a kubelet that just started and has done no harm so far; not for one that keeps restarting.
+    Waits for a kubelet that just started and has done no harm so far; not for one that keeps restarting. Nothing is
+    held off where the old kubelet evicts pods: the node lacks something, each pod is over in the API as soon as it was
+    chosen, and as long as none of them may end, the next one is chosen.
     """
     if plan.shield is None or not node.shield.raised():
         return None
@@ -66,18 +71,48 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
     deadline = node.clock.awake() + settle
     while (started := node.services.status(plan.swap.unit).started) is not None:
         now = node.clock.awake()
-        calls = refused_since(node, started)
+        calls = _wanted(node, started)
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
-            return Lack(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+            return (
+                None if _evicts(node, plan) else Lack(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+            )
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
+        if now >= deadline + WAITS_SECONDS:
+            return Lack(
+                reason=Reason.SHIELD_HELD, why="a call waits at the shield, and whether it was refused is not known"
+            )
         node.clock.sleep(LOOK_SECONDS)
     return None
 
 
+def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return what the old kubelet still wanted when the shield was lowered, one call for each instance.
+
+    Args:
+        lowered: when that was.
+    """
+    started = node.services.status(plan.swap.unit).started
+    if plan.shield is None or started is None:
+        return ()
+    calls = {
+        call.instance: call for call in _wanted(node, started) if AwakeTime(call.monotonic) + QUIET_SECONDS > lowered
+    }
+    return tuple(calls.values())
+
+
+def _wanted(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return what a kubelet was refused since its start. Other callers do not repeat what they want."""
+    return tuple(call for call in refused_since(node, started) if not call.caller)
+
+
+def _evicts(node: Node, plan: RunPlan) -> bool:
+    return evicts(read_log(node, plan.swap.unit))
+
+
 def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:
     return (
-        f"kubelet {plan.from_version} runs again and wants to {calls[-1]}, which the shield refuses"
-        f"{kubelet_lines(node, plan, calls[-1])} "
-        f"(to let it have its way: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
+        f"kubelet {plan.from_version} runs again and wants to {calls[-1]}, which the shield refuses for "
+        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, calls[-1])} "
+        f"(to let it have its way at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
     )

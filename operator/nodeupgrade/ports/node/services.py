@@ -27,6 +27,10 @@ class ServicesView(Protocol):
         """
         ...
 
+    def shuts_down(self) -> bool:
+        """Report whether the machine is shutting down, or waits for those who asked for a delay (kubelets do)."""
+        ...
+
 
 class ServiceManager(ServicesView, Protocol):
     """Controls units. Every method is idempotent, bounded in time, and raises StepFailed on failure."""
@@ -35,8 +39,8 @@ class ServiceManager(ServicesView, Protocol):
         """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
         ...
 
-    def stop(self, unit: str) -> None:
-        """Stop a unit and wait until no process of its main service remains."""
+    def stop(self, unit: str, *, wait: bool = True) -> None:
+        """Stop a unit; with ``wait``, wait until no process of its main service remains."""
         ...
 
     def restart(self, unit: str) -> None:

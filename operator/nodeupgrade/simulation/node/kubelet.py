@@ -21,7 +21,7 @@ from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, static_pods
+from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, is_over, static_pods
 from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
@@ -341,6 +341,9 @@ class SimulatedKubelet:
                 self._runtime.stop_sandbox(sandbox.id)
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
+        if is_over(pod, [stored.instance for stored in self._runtime.containers.values()]):
+            self._end(pod)
+            return
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
         if sandbox is None:
             if self._refused(RuntimeCall(method=Method.RUN_POD_SANDBOX, pod=pod.ref)):
@@ -369,6 +372,17 @@ class SimulatedKubelet:
                 self._runtime.create_container(sandbox, name, new)
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)
+
+    def _end(self, pod: Pod) -> None:
+        """Stop what still runs in a pod that is over, then its sandbox."""
+        mine = [stored.instance for stored in self._runtime.containers.values() if stored.instance.pod == pod.ref]
+        living = [each for each in mine if each.state is ContainerState.RUNNING]
+        for each in living:
+            if not self._refused(RuntimeCall(method=Method.STOP_CONTAINER, container=each.id)):
+                self._runtime.stop_container(each.id)
+        for sandbox in [s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref and not living]:
+            if not self._refused(RuntimeCall(method=Method.STOP_POD_SANDBOX, sandbox=sandbox.id)):
+                self._runtime.stop_sandbox(sandbox.id)
 
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):

@@ -102,6 +102,7 @@ class SimulatedServices:
     Attributes:
         arguments: the kubelet's arguments in its own unit file.
         active: names of other active units, such as timers.
+        shutting_down: the node is shutting down, and its kubelet ends its pods.
         lost: units whose files were in memory when the node rebooted, or were removed before systemd read its files.
         unstartable: units whose program systemd cannot execute and keeps restarting.
         runtime_command: the runtime's command line, as of the last time unit files were read.
@@ -119,6 +120,7 @@ class SimulatedServices:
     ) -> None:
         self.arguments: tuple[str, ...] = ()
         self.active: set[str] = set()
+        self.shutting_down = False
         self.lost: set[str] = set()
         self.unstartable: set[str] = set()
         self.unit = KubeletUnit(())
@@ -174,6 +176,11 @@ class SimulatedServices:
             needs_reload=loaded.files != self._files(RUNTIME_UNIT),
         )
 
+    def shuts_down(self) -> bool:
+        """Whether the node is shutting down."""
+        self._calls.read("services.shuts_down")
+        return self.shutting_down
+
     def environment(self) -> dict[str, str]:
         """What every service is given."""
         return {"PATH": "/usr/bin:/bin"}
@@ -207,7 +214,7 @@ class SimulatedServices:
                 self.unit.restarts = 0
                 self.start_kubelet()
 
-    def stop(self, unit: str) -> None:
+    def stop(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
         """Stop a unit."""
         with self._calls.effect(f"services.stop {unit}"):
             if unit == KUBELET_UNIT:
@@ -282,6 +289,7 @@ class SimulatedServices:
         """Forget everything that only systemd's memory held."""
         self.lost |= self.active & IN_MEMORY
         self.active.clear()
+        self.shutting_down = False
         self.unit = KubeletUnit(())
         self.read_unit_files()
 

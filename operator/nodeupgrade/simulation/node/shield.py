@@ -18,8 +18,10 @@ class SimulatedShield:
     Attributes:
         plan: of the unfinished run, which the process reads when it starts.
         running: whether the process runs.
+        unwritable: whether it cannot write down what it refused.
         unstartable: whether the process cannot be started.
         deleted: returns the pods that were deleted in the API.
+        shuts_down: returns whether the node is shutting down.
     """
 
     def __init__(
@@ -28,11 +30,13 @@ class SimulatedShield:
         self.plan: RunPlan | None = None
         self.running = False
         self.unstartable = False
+        self.unwritable = False
         self._up = False
         self._refused: list[RefusedCall] = []
         self._restarts = 0
         self._waiting: dict[RuntimeCall, float] = {}
         self.deleted: Callable[[], frozenset[PodUid]] = frozenset
+        self.shuts_down: Callable[[], bool] = lambda: False
         self._disk = disk
         self._runtime = runtime
         self._timeline = timeline
@@ -72,7 +76,8 @@ class SimulatedShield:
     def waiting(self) -> int:
         """How many calls are held back."""
         now = self._timeline.monotonic
-        return sum(now < first + EXCUSE_SECONDS for first in self._waiting.values()) if self.running else 0
+        waits = [now < first + EXCUSE_SECONDS or self.unwritable for first in self._waiting.values()]
+        return sum(waits) if self.running else 0
 
     def restarts(self) -> int:
         """How often the runtime was restarted under it."""
@@ -114,22 +119,36 @@ class SimulatedShield:
             raise RuntimeError("a shield that runs has read a plan")
         living = self._runtime.living(everywhere=True)
         shielded = Shielded.of(self.plan)
+        listed = [stored.instance for stored in self._runtime.containers.values()]
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
-        if harmed is None or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
+        if harmed is not None and shielded.may_have_ended(harmed):
+            of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
+            harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
+        if harmed is None or self.shuts_down() or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)
         if self._timeline.monotonic < first + EXCUSE_SECONDS:
             return True
-        self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
+        if not self.unwritable:
+            self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
         return True
 
     def refuse(
-        self, label: str, instance: str, *, method: Method = Method.STOP_CONTAINER, wanted: str = "stop"
+        self,
+        label: str,
+        instance: str,
+        *,
+        method: Method = Method.STOP_CONTAINER,
+        wanted: str = "stop",
+        caller: str = "",
     ) -> None:
         """Write down that a call was refused."""
         at, now = self._timeline.wall.isoformat(), self._timeline.awake_at(self._timeline.monotonic).seconds
-        refused = RefusedCall(at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted)
-        self._refused.append(refused)
+        self._refused.append(
+            RefusedCall(
+                at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted, caller=caller
+            )
+        )
 
     def _digest(self, path: str) -> Digest | None:
         data = self._disk.get(path)

@@ -87,6 +87,7 @@ class SimulatedNode:
         )
         self.calls.watch = self.kubelet.watch
         self.shield.deleted = self._deleted
+        self.shield.shuts_down = lambda: self.services.shutting_down
         self.kubelet.pods = [parse_pod(pod) for pod in pods]
         self.services.arguments = arguments
         self.power_on()

@@ -34,7 +34,10 @@ class Judge:
     def concerns(self, path: str) -> bool:
         return path.endswith("/StopContainer")
 
-    async def judge(self, path: str, request: bytes) -> Rejection | None:
+    def awaited(self, peer: str) -> bool:
+        return not peer.endswith("other")
+
+    async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         self.seen.append(request)
         return await asyncio.shield(self.verdict)
 
@@ -54,7 +57,7 @@ class Rig:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(running(self.upstream, self.runtime))
             await self.proxy.start()
-            stack.push_async_callback(self.proxy.stop, 0)
+            stack.push_async_callback(self.proxy.stop, 0, 0)
             self.channel = await stack.enter_async_context(connected(self.socket))
             yield self
 
@@ -183,7 +186,7 @@ async def test_a_server_that_goes_away_ends_the_call_on_the_client(tmp_path: Pat
             call.add_done_callback(lambda _call: None)
             await rig.runtime.waiting.wait()
         assert (await failure(call)).code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
-    await rig.proxy.stop(0)
+    await rig.proxy.stop(0, 0)
 
 
 @BOTH_WAYS
@@ -213,7 +216,7 @@ async def test_a_server_that_was_restarted_is_found_at_once(tmp_path: Path) -> N
                 call = unary(channel, method)
                 await call
                 assert dict(await call.initial_metadata()) == {"began": "second"}
-    await rig.proxy.stop(0)
+    await rig.proxy.stop(0, 0)
 
 
 async def test_a_connection_is_to_the_socket_that_was_found(tmp_path: Path) -> None:
@@ -244,7 +247,7 @@ async def test_a_busy_server_that_accepts_late_is_waited_for(tmp_path: Path, met
             assert not (await asyncio.wait((call,), timeout=0.5))[0]
             busy.close()
             assert (await failure(call)).code() is grpc.StatusCode.UNAVAILABLE
-    await rig.proxy.stop(0)
+    await rig.proxy.stop(0, 0)
 
 
 @pytest.mark.parametrize("method", ["Status", "Wait"])
@@ -260,7 +263,7 @@ async def test_a_call_ends_with_the_server_that_began_it(tmp_path: Path, method:
             assert not rig.runtime.cancelled.is_set()
             rig.runtime.go_on.set()
             assert await call == b"at last"
-    await rig.proxy.stop(0)
+    await rig.proxy.stop(0, 0)
 
 
 async def test_a_stream_goes_to_the_server_that_is_there_when_it_begins(
@@ -279,7 +282,7 @@ async def test_a_stream_goes_to_the_server_that_is_there_when_it_begins(
             await talk.done_writing()
             assert await talk.read() == b"ONE"
             assert await talk.code() is grpc.StatusCode.OK
-    await rig.proxy.stop(0)
+    await rig.proxy.stop(0, 0)
 
 
 async def test_stopping_cancels_calls_on_older_connections_too(tmp_path: Path) -> None:
@@ -292,7 +295,7 @@ async def test_stopping_cancels_calls_on_older_connections_too(tmp_path: Path) -
         async with running(rig.upstream, Runtime("second")):
             await unary(channel, "Version")
             assert held_below(tmp_path) == [tmp_path / "kept.sock", rig.upstream]
-            await rig.proxy.stop(0)
+            await rig.proxy.stop(0, 0)
             assert not held_below(tmp_path)
             await rig.runtime.cancelled.wait()
             assert (await failure(call)).code() is grpc.StatusCode.UNAVAILABLE
@@ -324,7 +327,7 @@ async def test_calls_that_are_under_way_may_end(rig: Rig) -> None:
     call = asyncio.ensure_future(unary(rig.channel, "Status"))
     await rig.runtime.waiting.wait()
 
-    stopping = asyncio.ensure_future(rig.proxy.stop(30))
+    stopping = asyncio.ensure_future(rig.proxy.stop(30, 30))
     await until(lambda: not rig.socket.exists())
     rig.runtime.go_on.set()
 

@@ -134,12 +134,12 @@ def test_only_the_command_of_the_hook_is_one() -> None:
 def test_a_pod_that_is_meant_to_end_is_excused(
     pod: PodRef, deleted: set[PodUid], digest: Digest | None, expected: Excuse | None
 ) -> None:
-    harmed = Protected(pod=pod, label=str(pod), wanted="stop")
+    harmed = Protected(pod=pod, sandbox=sandbox_of(pod), label=str(pod), wanted="stop")
     files = {MANIFEST: digest}
     assert Shielded.of(shielded_plan()).excuse(harmed, deleted, files.get) is expected
 
 
 def test_without_static_pods_there_is_no_manifest_to_look_at() -> None:
-    harmed = Protected(pod=WEB, label=str(WEB), wanted="stop")
+    harmed = Protected(pod=WEB, sandbox=sandbox_of(WEB), label=str(WEB), wanted="stop")
     for plan in (shielded_plan(static=False), replace(shielded_plan(), shield=None)):
         assert Shielded.of(plan).excuse(harmed, (), lambda _path: None) is None

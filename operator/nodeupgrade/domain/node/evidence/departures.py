@@ -10,6 +10,8 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
 * *It ended with the runtime.* It was connected to the runtime, which was restarted, and ended while no kubelet ran, by
   itself; the old kubelet has seen it run, and the new one was started only afterwards. See
   docs/decisions/runtime-clients.md.
+* *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
+  kubelet stops the sidecars and the sandbox.
 * *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
   kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
 """
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.domain.node.evidence.completion import is_over
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
@@ -28,6 +31,7 @@ KILLED = frozenset({137, 255})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
 TERMINATED = 143
 """Exit code of a SIGTERM: somebody wanted a container to end."""
+_ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
 BY_TAINT = "DeletionByTaintManager"
 """Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
@@ -70,6 +74,7 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
             difference.pod.uid in evidence.deleted
             or difference.container in evidence.with_runtime
             or _ended_by_itself(plan, now, difference, evidence)
+            or _ended_with_its_pod(plan, now, difference, evidence)
         )
         (ended if excused else damage).append(difference)
     return Departures(damage=tuple(damage), ended=tuple(ended))
@@ -163,6 +168,20 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
         and bool(remains)
         and not any(c.id in evidence.asked or c.exit_code is None or c.exit_code in KILLED for c in remains)
     )
+
+
+def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
+    pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
+    if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
+        return False
+    regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
+    return all(c.exit_code == 0 or _fell(c, evidence) for c in regular)
+
+
+def _fell(container: ContainerInstance, evidence: Evidence) -> bool:
+    """Report whether a container that has ended was neither stopped on request nor killed."""
+    asked = evidence.asked
+    return asked is not None and container.id not in asked and container.exit_code not in {None, *KILLED}
 
 
 def _remains(before: ContainerInstance, now: Inventory) -> list[ContainerInstance]:

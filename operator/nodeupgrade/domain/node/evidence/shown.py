@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.evidence.verification import SANDBOX, affected_labels
-from nodeupgrade.domain.node.inventory import Inventory, Process
+from nodeupgrade.domain.node.inventory import ContainerState, Inventory, Process
 from nodeupgrade.domain.node.plan import RunPlan
 
 GO_ON = "go-on"
@@ -30,14 +30,18 @@ class Lack:
 def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
     """Return the labels of instances that ran when the run was planned and still do, but are not shown as running.
 
+    Of a process that several instances share, only the runtime knows which of them still run.
+
     Args:
         alive: returns those of the given processes that still exist.
     """
     expendable = {c.id for c in plan.containers if c.expendable}
     unwatched = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}
     running, ready = {c.id for c in now.running()}, {s.id for s in now.sandboxes if s.ready}
+    shared, ended = plan.baseline.shared(), {c.id for c in now.containers if c.state is ContainerState.EXITED}
+    told = {c.id for c in plan.baseline.running() if c.process in shared and c.id in ended and c.sandbox_id in ready}
     hidden = [
-        *((c.label, c.process) for c in plan.baseline.running() if c.id not in running | expendable),
+        *((c.label, c.process) for c in plan.baseline.running() if c.id not in running | expendable | told),
         *(
             (f"{s.pod}{SANDBOX}", s.process)
             for s in plan.baseline.sandboxes

@@ -26,6 +26,7 @@ MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _REASONS = frozenset(Reason)
 _STEPS = tuple(Step)
+_HELD = Reason.SHIELD_HELD.value
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """What the rescue script does not undo: the fence, and what matters to no kubelet."""
 _MAY_STAY = frozenset({Step.HOLD_PACKAGE})
@@ -124,7 +125,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
       Degraded where that fails again and again, unless nothing depends on the step.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: hashes would be restored into nothing, and every pod created a second time.
-    * While the old kubelet wants to end what ran before, the shield stays up.
+    * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
+      state is back, so what it wants then has a cause of its own.
     * Forward, the first step that is not done is next.
     """
     if committed(journal, seen.rescue):
@@ -243,9 +245,18 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
         if rest > 0:
             return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
     undo = Undo(step=step, reason=setback.reason, why=setback.why)
-    if seen.lack is not None and not (seen.go_on and seen.lack.reason in MAY_GO_ON):
+    may_go_on = seen.go_on or held_for_long(journal, seen, limits)
+    if seen.lack is not None and not (may_go_on and seen.lack.reason in MAY_GO_ON):
         return HoldRollback(undo=undo, lack=seen.lack)
     return undo
+
+
+def held_for_long(journal: Journal, seen: Observation, limits: Limits) -> bool:
+    """Report whether the shield was held up for the old kubelet for as long as it may be."""
+    if seen.lack is None or seen.lack.reason is not Reason.SHIELD_HELD:
+        return False
+    held = (r.monotonic for r in journal.records if (r.mark, r.reason, r.boot) == (Mark.HELD, _HELD, seen.boot))
+    return seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold
 
 
 def _last_failure(journal: Journal, step: Step) -> str:

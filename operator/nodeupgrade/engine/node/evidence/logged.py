@@ -1,8 +1,17 @@
 """What a kubelet or a runtime logged, for messages and as evidence. A log that cannot be read says nothing."""
 
+import re
+
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.shield import RefusedCall
 from nodeupgrade.engine.node.node import Node
 
+CAUSE = re.compile(
+    r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
+    r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|DeadlineExceeded|active on the node longer"
+)
+"""What a kubelet says when it ends a container for a reason other than a deleted pod."""
+EVICTS = "eviction manager: must evict pod(s)"
 QUOTED = 320
 """Characters of a line in a message."""
 
@@ -15,7 +24,25 @@ def read_log(node: Node, unit: str) -> tuple[str, ...]:
         return ()
 
 
+def cause(log: tuple[str, ...], call: RefusedCall) -> str:
+    """Return the kubelet's line that says why it wanted something, or else its last line about the instance.
+
+    To be appended to a message; empty if there is neither. Since not every line names the container, those that name
+    its pod count too.
+    """
+    namespace, _, rest = call.label.partition("/")
+    pod = f"{namespace}/{rest.partition('/')[0]}"
+    about = [line for line in log if (call.instance and call.instance in line) or pod in line]
+    said = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
+    return f"; the kubelet wrote: {said[:QUOTED]}" if said else quoted(log, call.instance)
+
+
+def evicts(log: tuple[str, ...]) -> bool:
+    """Report whether a kubelet evicts pods because the node lacks something (all versions; since 1.4)."""
+    return any(EVICTS in line.lower() for line in log)
+
+
 def quoted(log: tuple[str, ...], instance: str) -> str:
     """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
     said = next((line for line in reversed(log) if instance in line), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said else ""
+    return f"; the kubelet wrote: {said[:QUOTED]}" if said and instance else ""

@@ -6,7 +6,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
-from nodeupgrade.engine.node.evidence.logged import quoted, read_log
+from nodeupgrade.engine.node.evidence.logged import cause, read_log
 from nodeupgrade.engine.node.node import Node
 
 
@@ -21,8 +21,9 @@ def require_none_refused(node: Node, plan: RunPlan) -> None:
         return
     first, instances = calls[0], {call.instance for call in calls}
     more = f" and to end {len(instances) - 1} more" if len(instances) > 1 else ""
+    caller = first.caller or f"kubelet {plan.to_version}"
     raise StepFailed(
-        f"kubelet {plan.to_version} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
+        f"{caller} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
         reason=Reason.SHIELD_HELD,
     )
 
@@ -33,5 +34,5 @@ def refused_since(node: Node, since: AwakeTime) -> tuple[RefusedCall, ...]:
 
 
 def kubelet_lines(node: Node, plan: RunPlan, call: RefusedCall) -> str:
-    """Return what the kubelet logged last about the instance, to be appended to a message; empty if nothing."""
-    return quoted(read_log(node, plan.swap.unit), call.instance)
+    """Return what the kubelet logged about the instance, to be appended to a message; empty if nothing."""
+    return "" if call.caller else cause(read_log(node, plan.swap.unit), call)

@@ -1,7 +1,7 @@
 """Pods as a kubelet of a given version understands them: their UIDs, and the hashes that it computes for them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import md5
@@ -11,7 +11,8 @@ import yaml
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.pods import Pod, PodContainer, parse_pod
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
+from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,
@@ -88,6 +89,18 @@ def compared(pod: Pod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, 
     for container in pod.containers:
         if container.name in names:
             yield container, computed_hash(pod, container, kubelet)
+
+
+def is_over(pod: Pod, instances: Iterable[ContainerInstance]) -> bool:
+    """Return whether all regular containers of a pod have ended, and none is started again."""
+    newest = {each.name: each for each in instances if each.pod == pod.ref}
+    found = [newest.get(container.name) for container in pod.containers if container.role is Role.REGULAR]
+    return pod.restart_policy != "Always" and all(
+        each is not None
+        and each.state is ContainerState.EXITED
+        and (pod.restart_policy == "Never" or each.exit_code == 0)
+        for each in found
+    )
 
 
 @cache

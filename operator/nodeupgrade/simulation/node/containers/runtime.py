@@ -339,7 +339,7 @@ class SimulatedRuntime:
         """Stop a sandbox and everything in it on request."""
         self.asked.add(sandbox_id)
         for container_id, stored in self.containers.items():
-            if stored.instance.sandbox_id == sandbox_id:
+            if stored.instance.sandbox_id == sandbox_id and stored.instance.process is not None:
                 self.stop_container(container_id)
         self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False, process=None, monitor=None)
 

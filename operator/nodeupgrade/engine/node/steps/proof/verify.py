@@ -17,6 +17,8 @@ from nodeupgrade.engine.node.node import Node
 
 LOOK_AT_KUBELET_SECONDS = 1.0
 UNHEALTHY_LOOKS_TOLERATED = 5
+OUTCOME_SECONDS = 60.0
+"""How long after the settle period a call may wait at the shield: one that cannot be written down waits for ever."""
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
@@ -31,6 +33,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     began, next_look = float(node.clock.monotonic()), node.clock.awake()
     end = next_look + plan.limits.settle
     unwell = 0
+    outcome = end + OUTCOME_SECONDS
     while True:
         if node.abort():
             raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
@@ -47,6 +50,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
             watch()  # a call that waited may have been refused
             if are_back(node, plan, since=began):
                 return
+        if node.clock.awake() >= outcome and _waits(node, plan):
+            raise StepFailed(
+                "a call waits at the shield, and whether it was refused is not known", reason=Reason.SHIELD_HELD
+            )
         node.clock.sleep(LOOK_SECONDS)
 
 

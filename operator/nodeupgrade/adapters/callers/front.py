@@ -1,0 +1,221 @@
+"""The door of the shield: accepts connections, and knows who made each.
+
+gRPC tells nothing about a client of a unix socket. So each connection that is accepted here is passed on, byte by byte,
+over a second one, whose client has a name: gRPC shows that name with every call. Who is behind it, the kernel says
+(``SO_PEERCRED``).
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+CREDENTIALS = struct.Struct("3i")
+BACKLOG = 1024
+BUSY_SECONDS = 0.05
+PATIENCE_SECONDS = 20.0
+"""How long a connection waits for the server behind the door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The process that made a connection, at that time.
+
+    Attributes:
+        pid: in our PID namespace; 0 for a process outside of it.
+    """
+
+    pid: int
+    uid: int
+
+
+class Front:
+    """Listens on one socket, and passes connections on to the server at another.
+
+    Args:
+        listen: path to listen on; whatever socket is there is replaced.
+        server: path of the server's socket, which nobody else should be able to reach.
+        met: called with the credentials of each client; returns who that is.
+    """
+
+    def __init__(self, listen: Path, server: Path, met: Callable[[Peer], str]) -> None:
+        self._listen = listen
+        self.server = server
+        self._met = met
+        self._callers: dict[str, str] = {}
+        self._sides: set[_Side] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Server | None = None
+        self._own: tuple[int, int] | None = None
+
+    async def open(self) -> None:
+        """Accept connections from now on.
+
+        Raises:
+            OSError: it cannot listen.
+        """
+        loop = asyncio.get_running_loop()
+        self._accepting = await loop.create_unix_server(self._accept, str(self._listen), backlog=BACKLOG)
+        self._own = self._inode()
+
+    def caller(self, peer: str) -> str | None:
+        """Return who a client is, by the name that gRPC shows; ``None`` if it came by another way."""
+        return self._callers.get(peer)
+
+    def close(self) -> None:
+        """Accept no more, and remove the socket; what is connected stays."""
+        if self._accepting is not None:
+            self._accepting.close()
+        if self._own is not None and self._own == self._inode():
+            self._listen.unlink(missing_ok=True)
+
+    def hang_up(self) -> None:
+        """End every connection, once what was sent has been delivered."""
+        for side in list(self._sides):
+            side.end()
+
+    def _inode(self) -> tuple[int, int] | None:
+        try:
+            status = self._listen.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _accept(self) -> "_Side":
+        outer = _Side(self._sides)
+        outer.connected = lambda: self._pass_on(outer)
+        return outer
+
+    def _pass_on(self, outer: "_Side") -> None:
+        task = asyncio.ensure_future(self._connect(outer, self._met(_peer(outer.socket))))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, outer: "_Side", caller: str) -> None:
+        loop = asyncio.get_running_loop()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        connection.bind("")  # the kernel chooses a name
+        name = f"unix-abstract:{connection.getsockname()[1:].decode()}"
+        self._callers[name] = caller
+        try:
+            await self._reach(connection)
+            inner = _Side(self._sides)
+            inner.lost = lambda: self._callers.pop(name, None)
+            await loop.create_unix_connection(lambda: inner, sock=connection)
+            outer.join(inner)
+        except OSError:
+            self._callers.pop(name, None)
+            connection.close()
+            outer.end()
+
+    async def _reach(self, connection: socket.socket) -> None:
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while True:
+            try:
+                return connection.connect(str(self.server))
+            except BlockingIOError:  # its backlog is full
+                if asyncio.get_running_loop().time() > end:
+                    raise
+            await asyncio.sleep(BUSY_SECONDS)
+
+
+class _Side(asyncio.Protocol):
+    """One of two connections, whose bytes go to the other one.
+
+    Attributes:
+        connected: called once it is connected.
+        lost: called when it has ended.
+        other: the other one; ``None`` until they are joined.
+        ended: whether its client sends no more.
+    """
+
+    def __init__(self, all_sides: "set[_Side]") -> None:
+        self.connected: Callable[[], object] = lambda: None
+        self.lost: Callable[[], object] = lambda: None
+        self._all = all_sides
+        self.other: _Side | None = None
+        self._transport: asyncio.Transport | None = None
+        self._early = bytearray()
+        self.ended = False
+
+    @property
+    def socket(self) -> socket.socket:
+        """The connection."""
+        return cast("socket.socket", self.transport.get_extra_info("socket"))
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """Its transport."""
+        if self._transport is None:
+            raise RuntimeError("it is not connected yet")
+        return self._transport
+
+    def join(self, other: "_Side") -> None:
+        """Pass on to the other connection, in both directions, unless this one has ended meanwhile."""
+        if self.transport.is_closing():
+            other.end()
+            return
+        self.other, other.other = other, self
+        if self._early:
+            other.transport.write(bytes(self._early))
+            self._early.clear()
+        if self.ended:
+            self.eof_received()
+        self.transport.resume_reading()
+        other.transport.resume_reading()
+
+    def end(self) -> None:
+        """End it, once what was sent has been delivered."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Read nothing until there is somebody to pass it on to."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.pause_reading()
+        self._all.add(self)
+        self.connected()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on; what comes before there is another one is kept (a pause may begin late in asyncio)."""
+        if self.other is None:
+            self._early += data
+        else:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        """Let the other one send no more for now."""
+        if self.other is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Let the other one send again."""
+        if self.other is not None:
+            self.other.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """Let the other one know; answers may still come, unless that has ended before."""
+        self.ended = True
+        if self.other is not None and self.other.ended:
+            self.other.end()
+            return False
+        if self.other is not None:
+            with contextlib.suppress(OSError):
+                self.other.transport.write_eof()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - for the other one it is an end, too
+        """End the other one, too."""
+        self._all.discard(self)
+        self.lost()
+        if self.other is not None:
+            self.other.end()
+
+
+def _peer(connection: socket.socket) -> Peer:
+    pid, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return Peer(pid, uid)

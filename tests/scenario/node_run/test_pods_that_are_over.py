@@ -1,0 +1,110 @@
+"""A pod whose regular containers have ended is over: a kubelet stops its sidecars, and no shield is in its way."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.inventory import ContainerState
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
+from nodeupgrade.simulation.node import Behaviour, plan_for, pod_json
+from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_settling import while_settling
+from tests.scenario.node_run.test_shield import wrongly_planned
+
+
+def batch(restart_policy: str = "Never", *, regular: tuple[str, ...] = ("main",), shield: bool = True) -> Story:
+    """A node with a Job that has a native sidecar; kubelet 1.30 has that feature."""
+    return story(more=(pod_json("batch", *regular, sidecars=("proxy",), restart_policy=restart_policy),), shield=shield)
+
+
+def states(it: Story) -> dict[str, ContainerState]:
+    return {c.name: c.state for c in it.node.inventory().containers if c.pod.name == "batch"}
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize(
+    ("policy", "exit_code"), [("Never", 0), ("Never", 1), ("OnFailure", 0)], ids=["done", "failed", "on failure"]
+)
+def test_a_sidecar_goes_with_the_last_regular_container(policy: str, exit_code: int, shield: bool) -> None:
+    it = batch(policy, shield=shield)
+    while_settling(it, lambda: it.node.runtime.end(it.container("main"), exit_code))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+    assert set(report.ended) >= {"default/batch/proxy"}
+    assert states(it) == {"main": ContainerState.EXITED, "proxy": ContainerState.EXITED}
+    assert it.node.shield.refused() == ()
+    assert not any(s.ready for s in it.node.inventory().sandboxes if s.pod.name == "batch")
+
+
+def test_a_pod_with_another_regular_container_is_not_over() -> None:
+    it = batch(regular=("main", "other"))
+    while_settling(it, lambda: it.node.runtime.end(it.container("main"), 0))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+    assert states(it)["proxy"] is ContainerState.RUNNING
+
+
+def test_the_old_kubelet_may_end_it_too() -> None:
+    it = batch()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    ends = at(Step.STOP_KUBELET, When.UNDONE)
+    it.node.calls.failpoints[ends] = lambda: it.node.runtime.end(it.container("main"), 0)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert states(it) == {"main": ContainerState.EXITED, "proxy": ContainerState.EXITED}
+    assert it.node.shield.refused() == ()
+    assert report.restarted == 0, report
+
+
+def in_one_process(it: Story, pod: str) -> Story:
+    """Let all containers of a pod share one process with its sandbox, as in a virtual machine."""
+    runtime = it.node.runtime
+    [sandbox] = [s for s in runtime.sandboxes.values() if s.pod.name == pod]
+    for stored in runtime.containers.values():
+        if stored.instance.pod.name == pod:
+            stored.instance = replace(stored.instance, process=sandbox.process)
+    it.plan = it.node.shield.plan = plan_for(it.node, "v1.33.13", limits=it.plan.limits)
+    return it
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_a_container_that_shares_its_process_ends_for_the_runtime(exit_code: int) -> None:
+    it = in_one_process(story(), "web")
+    while_settling(it, lambda: it.node.runtime.end(it.container("nginx"), exit_code))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+    assert report.ended == ("default/web/nginx",)
+    assert it.node.shield.refused() == ()
+    assert "nginx" in {c.name for c in it.node.inventory().running()}
+
+
+def test_a_container_that_shares_its_process_and_ended_does_not_hold_the_rollback() -> None:
+    it = in_one_process(story(), "web")
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.before("shield.lower", lambda: it.node.runtime.end(it.container("nginx"), 1))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert parse(it.node.journal.data)[0].first(Step.STOP_KUBELET, Mark.HELD) is None
+    assert it.kubelet == "v1.30.14"
+
+
+def test_a_container_that_shares_its_process_is_protected_while_it_runs() -> None:
+    it = wrongly_planned(in_one_process(story(), "web"), "nginx")
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert it.node.kubelet.replaced == []

@@ -1,0 +1,138 @@
+"""The door of the shield: every byte arrives, at the pace of the slower side, and who called is known."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.adapters.callers import UNKNOWN, Front, Peer, described
+from nodeupgrade.adapters.proc import ProcessTable
+
+SIZE = 8 * 1024 * 1024
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def door(directory: Path, serve: object, met: list[Peer] | None = None) -> AsyncIterator[Front]:
+    """A door in front of a server."""
+    server = await asyncio.start_unix_server(serve, str(directory / "server"))  # type: ignore[arg-type]
+
+    def meet(peer: Peer) -> str:
+        if met is not None:
+            met.append(peer)
+        return f"process {peer.pid}"
+
+    front = Front(directory / "door", directory / "server", meet)
+    await front.open()
+    try:
+        yield front
+    finally:
+        front.close()
+        front.hang_up()
+        server.close()
+
+
+async def test_everything_arrives_in_both_directions_and_an_end_is_passed_on(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got = await reader.read(-1)
+        writer.write(got)
+        await writer.drain()
+        writer.close()
+
+    async with door(tmp_path, echo):
+        for size in (0, 1, SIZE):
+            sent = os.urandom(size)
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+            writer.write(sent)
+            writer.write_eof()
+            assert await reader.read(-1) == sent
+            writer.close()
+
+
+async def test_who_reads_slowly_is_not_sent_more(tmp_path: Path) -> None:
+    taken = asyncio.Event()
+
+    async def hear_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await taken.wait()
+        writer.write(str(len(await reader.read(-1))).encode())
+        writer.close()
+
+    async with door(tmp_path, hear_late):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        writer.write(bytes(SIZE))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 0.5)
+        taken.set()
+        await writer.drain()
+        writer.write_eof()
+        assert await reader.read(-1) == str(SIZE).encode()
+        writer.close()
+
+
+async def test_the_server_sees_a_name_by_which_the_caller_is_known(tmp_path: Path) -> None:
+    names: asyncio.Queue[str] = asyncio.Queue()
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await names.put("unix-abstract:" + writer.get_extra_info("peername")[1:].decode())
+        await reader.read(-1)
+        writer.close()
+
+    met: list[Peer] = []
+    async with door(tmp_path, note, met) as front:
+        _, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        name = await names.get()
+        assert met == [Peer(os.getpid(), os.getuid())]
+        assert (front.caller(name), front.caller("unix:")) == (f"process {os.getpid()}", None)
+        writer.close()
+        while front.caller(name) is not None:  # noqa: ASYNC110  # no event of ours tells
+            await asyncio.sleep(0.01)
+
+
+async def test_without_a_server_the_client_is_told(tmp_path: Path) -> None:
+    async with door(tmp_path, lambda *_: None):
+        (tmp_path / "server").unlink()
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        assert await asyncio.wait_for(reader.read(-1), 10) == b""
+        writer.close()
+
+
+async def test_a_door_that_closes_removes_its_own_socket_only(tmp_path: Path) -> None:
+    async with door(tmp_path, lambda *_: None):
+        (tmp_path / "door").unlink()
+        (tmp_path / "door").touch()
+    assert (tmp_path / "door").exists()
+    (tmp_path / "door").unlink()
+    (tmp_path / "server").unlink(missing_ok=True)
+    async with door(tmp_path, lambda *_: None):
+        pass
+    assert not (tmp_path / "door").exists()
+
+
+@pytest.mark.parametrize(
+    ("pid", "group", "expected"),
+    [
+        (7, "1:name=systemd:/user.slice/session-3.scope\n0::/\n", "crictl (process 7 of session-3.scope)"),
+        (7, "0::/\n", "crictl (process 7)"),
+        (7, "0::/system.slice/kubelet.service\n", ""),
+        (7, "4:cpu:/kubelet.service\n1:name=systemd:/other.slice\n", "crictl (process 7)"),
+        (8, "", "a process that has ended (8)"),
+        (0, "", UNKNOWN),
+    ],
+)
+def test_a_caller_is_described(tmp_path: Path, pid: int, group: str, expected: str) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/stat").write_text("7 (crictl) S 1" + " 0" * 20)
+    (tmp_path / "7/cgroup").write_text(group)
+    processes, program = ProcessTable(tmp_path), PurePosixPath("/usr/bin/kubelet")
+    assert described(processes, pid, kubelet=program, unit="kubelet.service") == expected
+
+
+def test_the_program_of_the_kubelet_is_the_kubelet_wherever_its_control_group_is(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/stat").write_text("7 (kubelet) S 1" + " 0" * 20)
+    (tmp_path / "7/exe").symlink_to("/usr/bin/kubelet")
+    program = PurePosixPath("/usr/bin/kubelet")
+    assert described(ProcessTable(tmp_path), 7, kubelet=program, unit="kubelet.service") == ""
