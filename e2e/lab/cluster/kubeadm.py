@@ -31,6 +31,8 @@ _ADMISSION = "/etc/kubernetes/admission"
 _TOKEN = "nodeup.0123456789abcdef"  # noqa: S105 - of a cluster that nothing outside can reach
 _IGNORED = ["Mem", "NumCPU", "SystemVerification"]
 """Preflight checks of the machine, which a node shares with its host."""
+_IGNORED_LATER = [*_IGNORED, "CoreDNSMigration", "CoreDNSUnsupportedPlugins", "CreateJob"]
+"""Also those of an addon that is not there, and the one that a pod has to end within 15 seconds."""
 _SKIPPED = ["addon/coredns", "addon/kube-proxy"]
 _PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _PAUSE = b'#!/bin/busybox sh\n[ "$1" = -v ] || exec /bin/busybox sleep 2147483647\n'
@@ -96,7 +98,7 @@ def upgrade_apply(node: Node, version: Version, *, waits: str = "5m0s") -> subpr
         waits: how long kubeadm waits for the kubelet to replace a static pod (``timeouts.upgradeManifests``). It has
             to be longer than the API server is away while etcd restarts.
     """
-    apply = {"kubernetesVersion": version.tag, "ignorePreflightErrors": _IGNORED, "imagePullPolicy": "Never",
+    apply = {"kubernetesVersion": version.tag, "ignorePreflightErrors": _IGNORED_LATER, "imagePullPolicy": "Never",
              "skipPhases": _SKIPPED}  # fmt: skip
     timeouts = {"upgradeManifests": waits}
     _configure(node, {"apiVersion": _API, "kind": "UpgradeConfiguration", "apply": apply, "timeouts": timeouts})
