@@ -1,12 +1,17 @@
 """A node as kubeadm's packages leave it, and what kubeadm is asked to make of it."""
 
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from e2e.lab import LabError, LabSpec
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import kubeadm
 from e2e.lab.naming import NodeAddresses
-from e2e.lab.nodes import kubeadmfiles, nodefiles
+from e2e.lab.nodes import kubeadmfiles, nodefiles, nodeimages
 from e2e.lab.runtimes import runtime_named
 
 CONTAINERD = runtime_named("containerd")
@@ -47,3 +52,24 @@ def test_a_cluster_starts_a_patch_earlier_if_there_is_one(programs: str, first: 
 def test_what_no_cluster_can_be_made_of_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(LabError, match="kubeadm"):
         LabSpec(**{"cluster": "kubeadm", **change})  # type: ignore[arg-type]
+
+
+def started_by(archive: Path) -> dict[str, Any]:
+    """Return what starts a container of an image."""
+    with tarfile.open(archive) as files:
+
+        def read(name: str) -> Any:
+            stream = files.extractfile(name)
+            assert stream is not None
+            return json.load(stream)
+
+        config: dict[str, Any] = read(read("manifest.json")[0]["Config"])["config"]
+    return config
+
+
+def test_arguments_of_a_pod_go_to_the_entrypoint_of_its_image(tmp_path: Path) -> None:
+    """`kubeadm upgrade` starts a pause container with an argument only."""
+    nodeimages.write_archive(tmp_path / "pause.tar", "pause:1", b"", [], ["/bin/pause"])
+    nodeimages.write_archive(tmp_path / "other.tar", "other:1", b"", ["sh"])
+    assert started_by(tmp_path / "pause.tar")["Entrypoint"] == ["/bin/pause"]
+    assert "Entrypoint" not in started_by(tmp_path / "other.tar")
