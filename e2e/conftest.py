@@ -32,16 +32,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class MakeLab(Protocol):
     """Creates a lab of that name, replacing one that an earlier run left behind."""
 
-    def __call__(self, name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
+    def __call__(
+        self, name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd", cluster: str = "plain"
+    ) -> Lab:
         """Create it."""
         ...
 
 
-def new_lab(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
+def new_lab(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd", cluster: str = "plain") -> Lab:
     """Create a lab, replacing one of that name that an earlier run left behind."""
     for stale in (lab for lab in Lab.list() if lab.name == name):
         stale.down()
-    spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime)
+    spec = LabSpec(
+        name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime, cluster=cluster
+    )
     return Lab.up(spec, Lines())
 
 
@@ -50,9 +54,11 @@ def make_lab(shared_node: SharedNode) -> Iterator[MakeLab]:
     """Create labs, which are removed when the module is done."""
     with ExitStack() as stack:
 
-        def make(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
+        def make(
+            name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd", cluster: str = "plain"
+        ) -> Lab:
             shared_node.down()
-            lab = new_lab(name, kubelet, nodes=nodes, runtime=runtime)
+            lab = new_lab(name, kubelet, nodes=nodes, runtime=runtime, cluster=cluster)
             stack.callback(lab.down)
             return lab
 

@@ -20,6 +20,7 @@ from e2e.lab.binaries import components
 from e2e.lab.host import hostcheck
 from e2e.lab.progress import Bars, Lines, Progress
 from e2e.lab.runtimes import RUNTIMES
+from e2e.lab.spec import CLUSTERS
 from e2e.lab.workloads import traffic
 
 _EPILOG = """\b
@@ -80,9 +81,11 @@ def _progress() -> Iterator[Progress]:
 @click.option("--install", is_flag=True, help="Install the Debian packages that are missing (apt-get, as root).")
 def doctor(install: bool) -> None:
     """Say what this machine lacks for a lab, and how to get it."""
-    if install and (packages := hostcheck.install([*hostcheck.for_lab(), *hostcheck.for_building()])):
+    if install and (
+        packages := hostcheck.install([*hostcheck.for_lab(), *hostcheck.for_kubeadm(), *hostcheck.for_building()])
+    ):
         click.echo(f"installed {', '.join(packages)}")
-    requirements = [*hostcheck.for_lab(), *hostcheck.for_building()]
+    requirements = [*hostcheck.for_lab(), *hostcheck.for_kubeadm(), *hostcheck.for_building()]
     for entry in requirements:
         click.echo(f"{'ok     ' if entry.found else 'missing'} {entry.what}")
     hostcheck.require(requirements)
@@ -95,14 +98,18 @@ def doctor(install: bool) -> None:
 @click.option("--control-plane", default="1.33.13", show_default=True, help="Exact version of the control plane.")
 @click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
               help="Container runtime of the nodes.")  # fmt: skip
-def up(name: str, nodes: int, kubelet: str, control_plane: str, runtime: str) -> None:
+@click.option("--cluster", type=click.Choice(CLUSTERS), default="plain", show_default=True,
+              help="Control plane: processes of this machine, or static pods on node1.")  # fmt: skip
+def up(*, name: str, nodes: int, kubelet: str, control_plane: str, runtime: str, cluster: str) -> None:
     """Make a lab and wait until its nodes are Ready.
 
     Kubernetes binaries come from $NODEUPGRADE_LAB_BINARIES/VERSION/, the cache, the official release, or are built
     from their Go modules (minutes, once). If it fails or is interrupted, nothing of the lab stays.
     """
     with _progress() as progress:
-        spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime)
+        spec = LabSpec(
+            name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime, cluster=cluster
+        )
         Lab.up(spec, progress)
     option = "" if name == paths.default_name() else f" --name {name}"
     click.echo(f"lab {name} is up; try: python -m e2e.lab kubectl{option} -- get nodes")
@@ -138,7 +145,7 @@ def status(name: str) -> None:
         table.add_row(
             process, "runs" if alive else "[red]ended[/]", lab.spec.control_plane if process != "etcd" else ""
         )
-    readiness = lab.node_readiness() if lab.control_plane.alive()["kube-apiserver"] else {}
+    readiness = lab.node_readiness() if lab.control_plane.alive().get("kube-apiserver", True) else {}
     for node in lab.nodes.values():
         state = "Ready" if readiness.get(node.name) else "[red]not Ready[/]"
         detail = f"kubelet {node.record.kubelet}, {node.record.runtime}, {node.addresses.address}"

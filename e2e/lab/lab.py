@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab import naming, paths
-from e2e.lab.binaries import components
+from e2e.lab.binaries import components, programs
 from e2e.lab.binaries.versions import Version
+from e2e.lab.cluster import kubeadm
 from e2e.lab.cluster.controlplane import ControlPlane
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.cluster.reader import Reader
 from e2e.lab.errors import LabError
 from e2e.lab.host import cgroups, disk, hostcheck, network
 from e2e.lab.locking import locked
-from e2e.lab.nodes import baseroot
+from e2e.lab.nodes import baseroot, kubeadmfiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import PATIENCE, run, wait_until
 from e2e.lab.progress import Progress, Quiet
@@ -53,7 +54,7 @@ class Lab:
         """
         runtime_named(spec.runtime).check(Version.parse(spec.kubelet))
         lab = cls(spec, progress)
-        hostcheck.require(hostcheck.for_lab())
+        hostcheck.require([*hostcheck.for_lab(), *(hostcheck.for_kubeadm() if lab.by_kubeadm else ())])
         with lab._alone():
             if lab.directory.exists():
                 message = (
@@ -89,6 +90,11 @@ class Lab:
     def name(self) -> str:
         """Its name."""
         return self.spec.name
+
+    @property
+    def by_kubeadm(self) -> bool:
+        """Whether kubeadm makes its cluster."""
+        return self.spec.cluster == "kubeadm"
 
     @property
     def kubeconfig(self) -> Path:
@@ -183,17 +189,46 @@ class Lab:
             raise LabError(f"lab {self.name} has a node {name} already; choose another name")
         number = 1 + max((other.record.number for other in self.nodes.values()), default=0)
         self._progress.say(f"node {name}: laying out, kubelet {kubelet or self.spec.kubelet}")
-        node.create(number, kubelet or self.spec.kubelet, runtime, self._authority, self._progress)
-        spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
-        # The kubelet adopts an existing Node object; this way its pod range and its cordon are there from the start.
-        self.apply({
-            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-            "spec": spec | ({"unschedulable": True} if register_unschedulable else {}),
-        })  # fmt: skip
+        version = self.spec.control_plane if self.by_kubeadm else ""
+        node.create(number, kubelet or self.spec.kubelet, runtime, self._authority, self._progress, kubeadm=version)
+        first = self.by_kubeadm and number == kubeadmfiles.FIRST
+        if not first:
+            self._announce(node, unschedulable=register_unschedulable)
         node.boot()
         node.load_images()
         self._progress.say(f"node {name}: up, {runtime} answers")
+        if self.by_kubeadm:
+            self._configure(node, first=first)
         return node
+
+    def _announce(self, node: Node, *, unschedulable: bool = False) -> None:
+        """Create its Node object, which the kubelet adopts: its pod range and its cordon are there from the start."""
+        spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
+        self.apply({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name},
+            "spec": spec | ({"unschedulable": True} if unschedulable else {}),
+        })  # fmt: skip
+
+    def _configure(self, node: Node, *, first: bool) -> None:
+        """Let kubeadm configure the node's kubelet, and approve its serving certificate, which nobody else does."""
+        version = Version.parse(self.spec.control_plane)
+        if first:
+            kubeadm.init(node, self._authority, version, self._progress)
+            self._announce(node)
+        else:
+            kubeadm.join(node, version, self._progress)
+        wait_until(f"a serving certificate for {node.name}", lambda: self._approve(node.name), timeout=60, interval=0.5)
+
+    def _approve(self, node: str) -> bool:
+        wanted = ("kubernetes.io/kubelet-serving", f"system:node:{node}")
+        found = [
+            request["metadata"]["name"]
+            for request in self.api.list("certificatesigningrequests")
+            if (request["spec"]["signerName"], request["spec"]["username"]) == wanted
+        ]
+        if found:
+            self.kubectl("certificate", "approve", *found)
+        return bool(found)
 
     def import_image(self, archive: Path, nodes: Sequence[str] | None = None) -> None:
         """Import an OCI or Docker archive into the runtimes of ``nodes`` (default: all)."""
@@ -251,6 +286,9 @@ class Lab:
     def _prepare(self) -> None:
         """Create everything that takes minutes and remains in the cache, before the lab exists."""
         wanted = [(name, self.spec.control_plane) for name in components.CONTROL_PLANE]
+        if self.by_kubeadm:
+            wanted.append(("kubeadm", self.spec.control_plane))
+            programs.etcd()
         components.ensure([*wanted, ("kubelet", self.spec.kubelet)], self._progress)
         baseroot.ensure(self._progress, runtime_named(self.spec.runtime))
 
@@ -267,12 +305,18 @@ class Lab:
         self._progress.say(f"lab {self.name}: network, certificates, control plane {self.spec.control_plane}")
         network.create_control_plane(self.name)
         self._authority.create()
+        if self.by_kubeadm:
+            network.forward_api_server(self.name, naming.NodeAddresses(kubeadmfiles.FIRST).address)
+        else:
+            self._start_control_plane()
+        for number in range(1, self.spec.nodes + 1):
+            self.add_node(f"node{number}")
+        self.wait_ready()
+        self._progress.say(f"lab {self.name}: {self.spec.nodes} nodes Ready")
+
+    def _start_control_plane(self) -> None:
         version = str(Version.parse(self.spec.control_plane))
         names = [name for name in components.CONTROL_PLANE if name != "kubectl"]
         found = components.ensure([(name, version) for name in names], self._progress)
         self._control_plane.start({name: found[name, version] for name in names})
         wait_until("the API server to be ready", self._api_ready, timeout=120, interval=0.3)
-        for number in range(1, self.spec.nodes + 1):
-            self.add_node(f"node{number}")
-        self.wait_ready()
-        self._progress.say(f"lab {self.name}: {self.spec.nodes} nodes Ready")

@@ -6,6 +6,8 @@ from e2e.lab import naming, paths
 from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
 
+CLUSTERS = ("plain", "kubeadm")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
@@ -18,6 +20,8 @@ class LabSpec:
         control_plane: exact version of kube-apiserver and the rest, and of kubectl.
         runtime: the nodes' container runtime, one of ``e2e.lab.runtimes.RUNTIMES``; one that exists already may have
             another.
+        cluster: ``plain`` if the control plane is processes of this machine, or ``kubeadm`` if kubeadm makes it of
+            static pods on ``node1``; then the runtime is containerd.
     """
 
     name: str = "lab"
@@ -25,6 +29,7 @@ class LabSpec:
     kubelet: str = "1.30.14"
     control_plane: str = "1.33.13"
     runtime: str = "containerd"
+    cluster: str = "plain"
 
     def __post_init__(self) -> None:
         paths.check_name(self.name)
@@ -32,3 +37,7 @@ class LabSpec:
         Version.parse(self.control_plane)
         if not 0 <= self.nodes <= naming.MAX_NODES:
             raise LabError(f"cannot make a lab of {self.nodes} nodes; name a number from 0 to {naming.MAX_NODES}")
+        if self.cluster not in CLUSTERS:
+            raise LabError(f"there is no cluster {self.cluster}; choose one of {', '.join(CLUSTERS)}")
+        if self.cluster == "kubeadm" and (self.nodes < 1 or self.runtime != "containerd"):
+            raise LabError("kubeadm needs a node for the control plane, with containerd; leave --nodes and --runtime")

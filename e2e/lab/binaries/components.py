@@ -27,7 +27,7 @@ from e2e.lab.process import run
 from e2e.lab.progress import Progress, Quiet
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-COMPONENTS = ("kubelet", *CONTROL_PLANE)
+COMPONENTS = ("kubelet", "kubeadm", *CONTROL_PLANE)
 
 GO = (1, 24)
 """The oldest Go that builds every supported version; Go itself downloads a newer toolchain if necessary."""

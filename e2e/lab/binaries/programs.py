@@ -15,6 +15,8 @@ from e2e.lab.process import run
 from e2e.lab.progress import Quiet
 
 HELM = "v3.19.5"
+ETCD = "v3.5.24"
+"""The one that kubeadm 1.33 asks for; its probes need 3.5.11 or later, which Debian 12 does not have."""
 _BUILD_SECONDS = 1400
 _PODMAN = ("podman", "conmon", "runc")
 """The packages that podman runs with; it asks for a monitor and a runtime even where it builds without them."""
@@ -26,7 +28,16 @@ def helm() -> str:
     Raises:
         LabError: there is none, and it cannot be built.
     """
-    return shutil.which("helm") or str(_cached(f"helm-{HELM}", _build_helm))
+    return shutil.which("helm") or str(_cached(f"helm-{HELM}", _built("helm.sh/helm/v3/cmd/helm", HELM)))
+
+
+def etcd() -> Path:
+    """Return a static etcd for images, of the version ``ETCD``.
+
+    Raises:
+        LabError: it cannot be built.
+    """
+    return _cached(f"etcd-{ETCD}", _built("go.etcd.io/etcd/server/v3", ETCD))
 
 
 def prometheus(name: str = "prometheus") -> str:
@@ -118,17 +129,21 @@ def _cached(name: str, obtain: Callable[[Path], None]) -> Path:
     return target
 
 
-def _build_helm(target: Path) -> None:
-    if not go_is_new_enough():
-        raise LabError(f"cannot build Helm because there is no Go ≥ {GO[0]}.{GO[1]} on PATH; install helm")
-    work = target.with_name("work")
-    caches = {name: str(work / name.lower()) for name in ("GOMODCACHE", "GOCACHE", "GOPATH")}
-    flags = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false", "GOWORK": "off"}
-    environment = {**os.environ, **caches, **flags}
-    module = work / "module"
-    module.mkdir(parents=True)
-    (module / "go.mod").write_text("module helm\n")
-    package = "helm.sh/helm/v3/cmd/helm"
-    run("go", "get", f"{package}@{HELM}", cwd=module, env=environment, timeout=_BUILD_SECONDS)
-    build = ("nice", "-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), package)
-    run(*build, cwd=module, env=environment, timeout=_BUILD_SECONDS)
+def _built(package: str, version: str) -> Callable[[Path], None]:
+    """Return what builds a static program from a public Go module."""
+
+    def build(target: Path) -> None:
+        if not go_is_new_enough():
+            raise LabError(f"cannot build {package} because there is no Go ≥ {GO[0]}.{GO[1]} on PATH; install it")
+        work = target.with_name("work")
+        caches = {name: str(work / name.lower()) for name in ("GOMODCACHE", "GOCACHE", "GOPATH")}
+        flags = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false", "GOWORK": "off"}
+        environment = {**os.environ, **caches, **flags}
+        module = work / "module"
+        module.mkdir(parents=True)
+        (module / "go.mod").write_text("module program\n")
+        run("go", "get", f"{package}@{version}", cwd=module, env=environment, timeout=_BUILD_SECONDS)
+        command = ("nice", "-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), package)
+        run(*command, cwd=module, env=environment, timeout=_BUILD_SECONDS)
+
+    return build

@@ -14,8 +14,6 @@ from e2e.lab.errors import LabError
 from e2e.lab.host import cgroups, network
 from e2e.lab.process import LITTLE_COLLECTING, reap, run, spawn, start_time, wait_until
 
-PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-
 SPARING = ("env", LITTLE_COLLECTING)
 """What comes before the command lines of control planes."""
 
@@ -96,9 +94,8 @@ class ControlPlane:
         (self.directory / "processes.json").write_text(json.dumps(starts))
 
     def alive(self) -> dict[str, bool]:
-        """Report which of the processes are running."""
-        known = self._processes()
-        return {name: name in known and start_time(known[name][0]) == known[name][1] for name in PROCESSES}
+        """Report which of the processes that were started are running; those that kubeadm made are no processes."""
+        return {name: start_time(pid) == started for name, (pid, started) in self._processes().items()}
 
     def log_tail(self, name: str, lines: int = 5) -> str:
         """Return the last lines of a process's log."""

@@ -25,6 +25,7 @@ from e2e.lab.process import PATIENCE
 Object = dict[str, Any]
 
 API_PATHS = {
+    "certificatesigningrequests": "apis/certificates.k8s.io/v1",
     "configmaps": "api/v1",
     "deployments": "apis/apps/v1",
     "endpointslices": "apis/discovery.k8s.io/v1",

@@ -47,6 +47,11 @@ def for_lab() -> list[Requirement]:
     ]  # fmt: skip
 
 
+def for_kubeadm() -> list[Requirement]:
+    """Return what a cluster made by kubeadm requires of this machine in addition."""
+    return [_program("iptables", "iptables")]
+
+
 def for_building() -> list[Requirement]:
     """Return what building Kubernetes components and the operator's images requires in addition."""
     return [

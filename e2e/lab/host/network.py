@@ -22,6 +22,14 @@ def create_control_plane(lab: str) -> None:
     run("ip", "netns", "exec", name, "tee", "/proc/sys/net/ipv4/ip_forward", stdin="1")
 
 
+def forward_api_server(lab: str, address: str) -> None:
+    """Make what asks the API server at the control plane's address in that namespace reach it at another one."""
+    there = ("-d", naming.CONTROL_PLANE_ADDRESS, "-p", "tcp", "--dport", str(naming.API_PORT))
+    way = ("-j", "DNAT", "--to-destination", f"{address}:{naming.API_PORT}")
+    inside = ("ip", "netns", "exec", naming.control_plane_namespace(lab))
+    run(*inside, "iptables", "-t", "nat", "-A", "OUTPUT", *there, *way)
+
+
 def create_node(lab: str, node: str, addresses: naming.NodeAddresses) -> None:
     """Create a node's namespace, its link to the bridge and the routes in both directions."""
     hub, name = naming.control_plane_namespace(lab), naming.node_namespace(lab, node)

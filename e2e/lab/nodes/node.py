@@ -13,7 +13,7 @@ from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
 from e2e.lab.host import cgroups, network
-from e2e.lab.nodes import baseroot, nodefiles, nodeimages
+from e2e.lab.nodes import baseroot, kubeadmfiles, nodefiles, nodeimages
 from e2e.lab.nodes.nodeboot import boot_command, check_cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot, compare
 from e2e.lab.process import PATIENCE, child_of, reap, run, spawn, start_time, wait_until
@@ -39,6 +39,7 @@ class NodeRecord:
         started: its start time in clock ticks, so that a reused PID is not mistaken for it.
         launcher: the process on the host that waits for PID 1.
         runtime: name of its container runtime.
+        kubeadm: version of the kubeadm that configures its kubelet; empty if the lab does.
     """
 
     number: int
@@ -47,6 +48,7 @@ class NodeRecord:
     started: int = 0
     launcher: int = 0
     runtime: str = "containerd"
+    kubeadm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,25 +164,46 @@ class Node:
         target.write_text(text)
         target.chmod(mode)
 
-    def create(self, number: int, kubelet: str, runtime: str, authority: Authority, progress: Progress) -> None:
-        """Create the node's file system, identity and network; it is off afterwards."""
+    def create(
+        self, number: int, kubelet: str, runtime: str, authority: Authority, progress: Progress, *, kubeadm: str = ""
+    ) -> None:
+        """Create the node's file system, identity and network; it is off afterwards.
+
+        Args:
+            number: its number, from 1 on.
+            kubelet: exact version.
+            runtime: name of its container runtime.
+            authority: issues its identity.
+            progress: is told what takes long.
+            kubeadm: exact version of the kubeadm that will give it its identity and configuration; by default, the lab
+                gives it both.
+        """
         version = Version.parse(kubelet)
         check_cgroups(version)
         self.directory.mkdir(parents=True)
-        self._write(NodeRecord(number=number, kubelet=str(version), runtime=runtime))
+        self._write(NodeRecord(number=number, kubelet=str(version), runtime=runtime, kubeadm=kubeadm))
         baseroot.copy(self.disk, self.runtime, progress)
-        for path, text in nodefiles.node_files(self.name, self.addresses, version, self.runtime).items():
+        if kubeadm:
+            files = kubeadmfiles.node_files(self.name, self.addresses, self.runtime)
+            self.put(components.resolve("kubeadm", kubeadm, progress), kubeadmfiles.KUBEADM_BINARY)
+        else:
+            files = nodefiles.node_files(self.name, self.addresses, version, self.runtime)
+            self._identify(authority)
+        for path, text in files.items():
             self.write(path, text)
+        (self.disk / nodefiles.STATIC_PODS.lstrip("/")).mkdir(parents=True)
+        self.put(components.resolve("kubelet", str(version), progress), nodefiles.KUBELET_BINARY)
+        wanted = self.disk / "etc/systemd/system/multi-user.target.wants"
+        for unit in files:  # the runtime's is enabled already
+            if unit in {nodefiles.NETWORK_UNIT, nodefiles.KUBELET_UNIT, kubeadmfiles.KUBELET_UNIT}:
+                (wanted / Path(unit).name).symlink_to(unit)
+        network.create_node(self.lab, self.name, self.addresses)
+
+    def _identify(self, authority: Authority) -> None:
         identity = f"kubelet-{self.name}"
         authority.issue(identity, f"/O=system:nodes/CN=system:node:{self.name}")
         self.put(authority.kubeconfig(identity), nodefiles.KUBELET_KUBECONFIG, 0o600)
         self.put(authority.certificate, nodefiles.AUTHORITY, 0o644)
-        (self.disk / nodefiles.STATIC_PODS.lstrip("/")).mkdir(parents=True)
-        self.put(components.resolve("kubelet", str(version), progress), nodefiles.KUBELET_BINARY)
-        wanted = self.disk / "etc/systemd/system/multi-user.target.wants"
-        for unit in ("lab-network.service", "kubelet.service"):  # the runtime's is enabled already
-            (wanted / unit).symlink_to(f"/etc/systemd/system/{unit}")
-        network.create_node(self.lab, self.name, self.addresses)
 
     def boot(self, *, timeout: float = 90) -> None:
         """Start the node from its disk and wait until its runtime answers.
@@ -238,10 +261,15 @@ class Node:
             (self.disk / inside.lstrip("/")).unlink(missing_ok=True)
 
     def install_kubelet(self, version: str, progress: Progress | None = None) -> None:
-        """Replace the kubelet's binary, and its flags by those that this version accepts; does not restart it."""
+        """Replace the kubelet's binary, and its flags by those that this version accepts; does not restart it.
+
+        Flags that kubeadm wrote stay as they are.
+        """
         parsed = Version.parse(version)
         self.put(components.resolve("kubelet", str(parsed), progress or Quiet()), nodefiles.KUBELET_BINARY)
-        self.write(nodefiles.KUBELET_FLAGS, nodefiles.kubelet_flags(self.name, self.addresses, parsed, self.runtime))
+        if not self.record.kubeadm:
+            flags = nodefiles.kubelet_flags(self.name, self.addresses, parsed, self.runtime)
+            self.write(nodefiles.KUBELET_FLAGS, flags)
         self._write(replace(self.record, kubelet=str(parsed)))
 
     def swap_naively(self, version: str, progress: Progress | None = None) -> None:

@@ -1,6 +1,7 @@
 """The configuration files of a node, as text. Writes nothing."""
 
 import json
+from collections.abc import Mapping
 
 from e2e.lab import naming
 from e2e.lab.binaries.versions import Version
@@ -9,6 +10,8 @@ from e2e.lab.runtimes import LabRuntime
 from e2e.lab.runtimes.containerd import SOCKET
 
 KUBELET_BINARY = "/usr/bin/kubelet"
+KUBELET_UNIT = "/etc/systemd/system/kubelet.service"
+NETWORK_UNIT = "/etc/systemd/system/lab-network.service"
 KUBELET_FLAGS = "/etc/default/kubelet"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -16,6 +19,21 @@ KUBELET_HEALTHZ = "http://127.0.0.1:10248/healthz"
 STATIC_PODS = "/etc/kubernetes/manifests"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CONTAINERD_SOCKET = SOCKET
+
+CROWDED: Mapping[str, object] = {
+    "failSwapOn": False,
+    "maxPods": 250,
+    # A node sees the disk of its host: a busy one must not evict pods in the middle of a test.
+    "evictionHard": {
+        "memory.available": "10Mi",
+        "nodefs.available": "1%",
+        "nodefs.inodesFree": "1%",
+        "imagefs.available": "1%",
+    },
+    "imageGCHighThresholdPercent": 99,
+    "imageGCLowThresholdPercent": 98,
+}
+"""Fields of the KubeletConfiguration that kubelets need which share a machine."""
 
 _KUBELET_UNIT = f"""\
 [Unit]
@@ -69,17 +87,33 @@ DefaultEnvironment={LITTLE_COLLECTING}
 def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version, runtime: LabRuntime) -> dict[str, str]:
     """Return path → text of all files that turn a copy of the base root into this node."""
     return {
+        **system_files(node, addresses, runtime),
+        KUBELET_UNIT: _KUBELET_UNIT % {"runtime": runtime.unit},
+        KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet, runtime),
+        KUBELET_CONFIG: json.dumps(kubelet_config(kubelet) | dict(runtime.kubelet_settings), indent=2),
+    }
+
+
+def system_files(
+    node: str, addresses: naming.NodeAddresses, runtime: LabRuntime, *, api_server: str = naming.CONTROL_PLANE_ADDRESS
+) -> dict[str, str]:
+    """Return path → text of the files of a node that has a runtime, but no kubelet.
+
+    Args:
+        node: its name.
+        addresses: its addresses.
+        runtime: its runtime.
+        api_server: address of the API server.
+    """
+    return {
         "/etc/hostname": f"{node}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{addresses.address} {node}\n",
         "/etc/resolv.conf": "",
         "/etc/cni/net.d/10-lab.conflist": json.dumps(cni_config(addresses), indent=2),
-        "/etc/lab/iptables": iptables_rules(addresses),
+        "/etc/lab/iptables": iptables_rules(addresses, api_server),
         "/etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
         "/etc/systemd/system.conf.d/lab.conf": _MANAGER,
-        "/etc/systemd/system/kubelet.service": _KUBELET_UNIT % {"runtime": runtime.unit},
-        "/etc/systemd/system/lab-network.service": _NETWORK_UNIT,
-        KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet, runtime),
-        KUBELET_CONFIG: json.dumps(kubelet_config(kubelet) | dict(runtime.kubelet_settings), indent=2),
+        NETWORK_UNIT: _NETWORK_UNIT,
         **runtime.files(),
     }
 
@@ -103,7 +137,6 @@ def kubelet_config(version: Version) -> dict[str, object]:
         "kind": "KubeletConfiguration",
         "staticPodPath": STATIC_PODS,
         "cgroupDriver": "cgroupfs",
-        "failSwapOn": False,
         "registerNode": True,
         "rotateCertificates": False,
         "healthzBindAddress": "127.0.0.1",
@@ -117,19 +150,10 @@ def kubelet_config(version: Version) -> dict[str, object]:
         "authorization": {"mode": "AlwaysAllow"},
         "clusterDomain": "cluster.local",
         "resolvConf": "/etc/resolv.conf",
-        "maxPods": 250,
         "kubeAPIQPS": 50,
         "kubeAPIBurst": 100,
         "serializeImagePulls": False,
-        # A node sees the disk of its host: a busy one must not evict pods in the middle of a test.
-        "evictionHard": {
-            "memory.available": "10Mi",
-            "nodefs.available": "1%",
-            "nodefs.inodesFree": "1%",
-            "imagefs.available": "1%",
-        },
-        "imageGCHighThresholdPercent": 99,
-        "imageGCLowThresholdPercent": 98,
+        **CROWDED,
     }
     if version.release < (1, 20):  # their Lease API is gone from newer API servers: status updates are the heartbeat
         config |= {"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency": "10s"}
@@ -150,14 +174,20 @@ def cni_config(addresses: naming.NodeAddresses) -> dict[str, object]:
     return {"cniVersion": "0.3.1", "name": "lab", "plugins": plugins}
 
 
-def iptables_rules(addresses: naming.NodeAddresses) -> str:
-    """Return rules that send the API server's Service address to the control plane."""
-    to_api = f"-d {naming.SERVICE_ADDRESS}/32 -p tcp --dport 443 -j DNAT --to-destination"
-    target = f"{naming.CONTROL_PLANE_ADDRESS}:{naming.API_PORT}"
-    return f"""\
-*nat
--A PREROUTING {to_api} {target}
--A OUTPUT {to_api} {target}
--A POSTROUTING -s {addresses.pod_range} -d {naming.CONTROL_PLANE_ADDRESS}/32 -j MASQUERADE
-COMMIT
-"""
+def iptables_rules(addresses: naming.NodeAddresses, api_server: str = naming.CONTROL_PLANE_ADDRESS) -> str:
+    """Return rules that send the API server's Service address to its own.
+
+    Args:
+        addresses: those of the node.
+        api_server: address of the API server; where it is not at the control plane's address, that leads to it, too.
+    """
+    ways = {f"{naming.SERVICE_ADDRESS}/32 -p tcp --dport 443"}
+    if api_server != naming.CONTROL_PLANE_ADDRESS:
+        ways.add(f"{naming.CONTROL_PLANE_ADDRESS}/32 -p tcp --dport {naming.API_PORT}")
+    rules = [
+        f"-A {chain} -d {way} -j DNAT --to-destination {api_server}:{naming.API_PORT}"
+        for way in sorted(ways)
+        for chain in ("PREROUTING", "OUTPUT")
+    ]
+    leaving = f"-A POSTROUTING -s {addresses.pod_range} -d {api_server}/32 -j MASQUERADE"
+    return "\n".join(["*nat", *rules, leaving, "COMMIT", ""])

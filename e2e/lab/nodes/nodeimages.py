@@ -5,7 +5,7 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,15 @@ def busybox_layer(root: Path, programs: Mapping[str, bytes]) -> bytes:
     return _layer((root / "bin/busybox").read_bytes(), applets, programs)
 
 
-def write_archive(file: Path, name: str, layer: bytes, command: list[str]) -> None:
+def write_archive(file: Path, name: str, layer: bytes, command: Sequence[str], entrypoint: Sequence[str] = ()) -> None:
     """Write an image of one uncompressed ``layer`` as an OCI archive that is a Docker archive, too.
 
     The same input gives the same image digest.
     """
+    started = {"Cmd": command, **({"Entrypoint": entrypoint} if entrypoint else {})}
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     config = _json({
-        "architecture": machine, "os": "linux", "config": {"Cmd": command, "Env": ["PATH=/bin"]},
+        "architecture": machine, "os": "linux", "config": {**started, "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     })  # fmt: skip
     manifest = _json({

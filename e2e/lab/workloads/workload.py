@@ -46,7 +46,8 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
     made = [_pod(f"{name}-{index}", make(version), node, suffix) for index, (name, make) in enumerate(chosen, 1)]
     made += [_pod(f"web-{index}", _web(version), node, suffix) for index in range(1, pods - len(made) + 1)]
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace",
+         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": NAMESPACE},
          "data": {"colour": "green", "text": "<&> \"quoted\" 'too'\n"}},
         *made[:pods],
