@@ -306,7 +306,7 @@ def fuzz(number: int, strategy: st.SearchStrategy[str], check: Callable[[str], N
     quiet(given(strategy)(check))()
 
 
-@pytest.fixture(params=[FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.fixture(params=[FEW, pytest.param(MANY, marks=(pytest.mark.slow, pytest.mark.timeout(3600)))])
 def number(request: pytest.FixtureRequest) -> Iterator[int]:
     ENDED.clear()
     yield int(request.param)
