@@ -377,7 +377,6 @@ class Reason(StrEnum):
     WAVE_STARTED = "WaveStarted", "the first node of a wave is started"
     WAVE_COMPLETED = "WaveCompleted", "every node of a wave is finished, skipped or refused"
     UNKNOWN_WAVE = "UnknownWave", "an approval names a wave that does not exist", "correct the name"
-
     # fmt: on
 
 

@@ -92,13 +92,11 @@ class Player:
         quiet = 0
         while quiet < (BUSY_PASSES if self.busy else QUIET_PASSES) and self.elapsed <= self.story.ends:
             revision = self.scene.kube._revision
-            happened = await self.let_happen()
-            acted = await self.pass_over_all()
+            happened, acted = await self.let_happen(), await self.pass_over_all()
             await self.scene.fleet.tick()
             changed = happened or acted or self.scene.kube._revision != revision
-            quiet = 0 if changed else quiet + 1
             step = timedelta(seconds=1) if changed else await self.next_moment()
-            quiet = 0 if step > IDLE else quiet
+            quiet = 0 if changed or step > IDLE else quiet + 1
             self.scene.now += step
         return "\n".join(self.told) + "\n"
 
@@ -278,8 +276,8 @@ class Player:
 
     async def collect_node(self, node: str) -> None:
         """Delete a Node, and its task with it, as the garbage collector of a cluster does."""
-        await self.scene.kube.delete(NODES, node)
-        await self.scene.kube.delete(TASKS, node)
+        await self.delete_node(node)
+        await self.delete_task(node)
 
     async def register(self, node: str, version: str | None) -> None:
         await self.scene.fleet.add_node(node, version=version or "v1.30.14")

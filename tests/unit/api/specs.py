@@ -347,8 +347,7 @@ def at(value: Any, path: Place) -> Any:
 
 def replaced(value: Any, path: Place, new: Any) -> Any:
     """A copy of a JSON value with another one at a path; ``None`` takes it away."""
-    whole = copy.deepcopy(value)
-    inner = whole
+    inner = whole = copy.deepcopy(value)
     for step in path[:-1]:
         inner = inner[step]
     if new is None:

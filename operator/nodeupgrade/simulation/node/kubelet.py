@@ -33,9 +33,7 @@ FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 UNKNOWN_GATE = "NoSuchGate"
 REJECTED_SETTING = "runOnce: true"
 
-EXIT_SECONDS = 0.05
-SYNC_SECONDS = 0.1
-HEALTHY_SECONDS = 0.2
+EXIT_SECONDS, SYNC_SECONDS, HEALTHY_SECONDS = 0.05, 0.1, 0.2
 SYNC_PERIOD_SECONDS = 1.0
 SICKENS_SECONDS = 1.5
 
@@ -341,8 +339,9 @@ class SimulatedKubelet:
                 self._runtime.stop_sandbox(sandbox.id)
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
-        if is_over(pod, [stored.instance for stored in self._runtime.containers.values()]):
-            self._end(pod)
+        instances = [stored.instance for stored in self._runtime.containers.values()]
+        if is_over(pod, instances):
+            self._end(pod, [each for each in instances if each.pod == pod.ref and each.state is ContainerState.RUNNING])
             return
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
         if sandbox is None:
@@ -373,10 +372,8 @@ class SimulatedKubelet:
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)
 
-    def _end(self, pod: Pod) -> None:
+    def _end(self, pod: Pod, living: list[ContainerInstance]) -> None:
         """Stop what still runs in a pod that is over, then its sandbox."""
-        mine = [stored.instance for stored in self._runtime.containers.values() if stored.instance.pod == pod.ref]
-        living = [each for each in mine if each.state is ContainerState.RUNNING]
         for each in living:
             if not self._refused(RuntimeCall(method=Method.STOP_CONTAINER, container=each.id)):
                 self._runtime.stop_container(each.id)
