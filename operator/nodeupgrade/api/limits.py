@@ -39,9 +39,9 @@ LISTED_PER_HAZARD: Final = 8
 """Pods, and owners of pods such as Deployments, that one hazard names besides its first pod."""
 
 PAST_RUNS_KEPT: Final = 5
-CONDITION_MESSAGE_LENGTH: Final = 1024
+CONDITION_MESSAGE_LENGTH: Final = 768
 FAILURES_LISTED: Final = 20
-FAILURE_MESSAGE_LENGTH: Final = 160
+FAILURE_MESSAGE_LENGTH: Final = 256
 FAILURE_WORD_LENGTH: Final = 32
 """Reason and step of a failure."""
 
