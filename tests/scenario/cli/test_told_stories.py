@@ -16,9 +16,10 @@ from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, failures, node, status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.rollout import intent
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
@@ -76,7 +77,7 @@ async def survey_of(scene: Scene, name: str) -> RolloutView | None:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
     pods = {node: tuple(map(parse_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
-    return None if upgrade.spec is None else view_rollout(replace(fleet, pods=pods), upgrade.spec, scene.now)
+    return None if upgrade.spec is None else intent.view(replace(fleet, pods=pods), upgrade.spec, scene.now)
 
 
 async def compare_with_decisions(scene: Scene, name: str) -> int:

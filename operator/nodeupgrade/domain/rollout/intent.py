@@ -10,7 +10,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
-from nodeupgrade.domain.rollout.failures import after_retry, with_record
+from nodeupgrade.domain.rollout.failures import after_retry, record, with_record
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.pace import budgets, gates
 from nodeupgrade.domain.rollout.pace.budgets import UNDECIDED, Budget, StartDecision
@@ -90,13 +90,23 @@ class Intent:
         return (Hold(reason=self.decision.reason, message=self.decision.message),)
 
 
-def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> Intent:
-    """Decide what to do next with nodes that hold no slot."""
+def view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> RolloutView:
+    """Return the rollout as the planner sees it, with the failures that its status is about to keep."""
+    return _view(with_record(fleet, record(fleet)), spec, now)
+
+
+def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> RolloutView:
+    """Return the rollout; a retry that can be carried out clears the failures on record."""
     rollout = view_rollout(fleet, spec, now, recall)
     if fleet.upgrade.retry_asked and retry.is_carried_out(rollout, now):
-        fleet = with_record(fleet, after_retry(fleet))
-        rollout = view_rollout(fleet, spec, now, recall)
-    at = position_of(rollout, now)
+        return view_rollout(with_record(fleet, after_retry(fleet)), spec, now, recall)
+    return rollout
+
+
+def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> Intent:
+    """Decide what to do next with nodes that hold no slot."""
+    rollout = _view(fleet, spec, now, recall)
+    fleet, at = rollout.fleet, position_of(rollout, now)
     if fleet.upgrade.finished and not fleet.upgrade.retry_asked:
         return Intent(rollout=rollout, position=at)
     if (behind := queued(fleet, spec)) is not None:
