@@ -16,6 +16,12 @@ from nodeupgrade.adapters.health.probe import JUDGED_AT_ONCE
 DEPLOYMENT = {"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"conditions": [{"type": "Available"}]}}
 
 
+@pytest.fixture(autouse=True)
+def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start a process may take long where all processors are taken; the limits of CPU and memory stay."""
+    monkeypatch.setattr(expression, "SECONDS", 100)
+
+
 @pytest.mark.parametrize(
     ("expression", "variables", "holds"),
     [
