@@ -108,6 +108,8 @@ def test_a_link_to_it_is_refused_where_it_is_followed(cluster: Cluster, artifact
         return next((c["message"] for c in states.values() if "/proc/1/root" in c.get("message", "")), None)
 
     assert "cannot copy /link" in wait_until("the refusal", told, timeout=180)
+    # It is tried again until spec.timeouts.node, and a NodeUpgrade waits for its nodes in flight.
+    cluster.lab.kubectl("patch", "nodeupgrade", "evil-link", "--type=merge", "-p", '{"spec": {"action": "Abort"}}')
     cluster.delete("evil-link")
 
 
