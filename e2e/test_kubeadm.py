@@ -172,7 +172,6 @@ def test_nothing_restarts_and_the_api_server_answers_all_the_time(story: Story, 
     assert without_lines(manifests(story.control)) == story.written
 
 
-@pytest.mark.xfail(reason="the lines stay in the manifests after the way back", strict=True)
 def test_after_the_way_back_kubeadm_upgrades_the_control_plane(story: Story) -> None:
     assert manifests(story.control) == story.written
 
