@@ -134,16 +134,10 @@ def pin(lab: Lab, node: Node) -> None:
 
 
 def take_lines_out(node: Node) -> None:
-    """Follow docs/kubeadm.md."""
+    """Follow docs/upgrade-and-uninstall.md."""
+    words = ("-e", "/# nodeupgrade: the next line/d", "-e", r'/^ *uid: "[0-9a-f]\{32\}"$/d')
     node.exec("systemctl", "stop", "kubelet")
-    script = f"""
-        for component in {" ".join(STATIC_PODS)}; do
-            sed '/^  uid: /d' {nodefiles.STATIC_PODS}/$component.yaml > /root/manifest &&
-            cat /root/manifest > {nodefiles.STATIC_PODS}/$component.yaml
-        done
-        rm /root/manifest
-    """
-    node.exec("sh", "-ec", script)
+    node.exec("sed", "-i", *words, *(f"{nodefiles.STATIC_PODS}/{component}.yaml" for component in STATIC_PODS))
     node.exec("systemctl", "start", "kubelet")
     node.wait_kubelet_healthy()
 

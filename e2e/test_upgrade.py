@@ -175,7 +175,7 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     assert cluster.kubelet_version() == version
     assert cluster.schedulable()
     assert task["containers"]["restarted"] == 0
-    # The agent's own container was there too, and was the same instance all the time; so was that of its artifact's pod.
+    # The agent's own container was there too, and that of its artifact's pod, and was the same instance all the time.
     assert task["containers"]["baseline"] == len(running) + (2 if "image" in artifact else 1)
     assert len(agents) == 1
     row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
