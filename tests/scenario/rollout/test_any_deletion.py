@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pytest
 
@@ -36,11 +37,13 @@ class Trial:
 
     Attributes:
         failed: UIDs of the Nodes of which a failing verdict was seen since the last retry, with their names.
+        ended: when the rollout ended that was looked at last; Nodes that register later are none of its own.
     """
 
     seed: int
     failed: dict[str, str] = field(default_factory=dict)
     handled: str = ""
+    ended: datetime | None = None
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311 - a trial, not a secret
@@ -149,6 +152,9 @@ class Trial:
         if status.phase != "Succeeded":
             return
         assert not self.failed, f"Succeeded in spite of {self.failed}"
+        if status.completed_at == self.ended:
+            return
+        self.ended = status.completed_at
         left = [body for body in await self.scene.kube.list(NODES) if not at_target(body)]
         skips = sum(number for reason, number in (status.skips or {}).items() if reason != "AlreadyAtTarget")
         names = [node["metadata"]["name"] for node in left]

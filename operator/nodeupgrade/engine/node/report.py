@@ -3,7 +3,9 @@
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.evidence.verification import affected
+from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Finish
@@ -16,6 +18,9 @@ from nodeupgrade.engine.node.evidence.tripwire import kubelet_lines
 from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, Look, last_look
 from nodeupgrade.engine.node.evidence.with_runtime import recorded
 from nodeupgrade.engine.node.node import Node
+
+LONGEST_GRACE = 120.0
+"""How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
 
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
@@ -57,10 +62,18 @@ def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCa
     instances = {call.instance for call in wanted}
     known = [(c.id, c.process) for c in plan.baseline.containers] + [(s.id, s.process) for s in plan.baseline.sandboxes]
     processes = [process for name, process in known if name in instances and process is not None]
-    end = lowered + shield.QUIET_SECONDS
-    while node.clock.awake() < end and node.runtime.alive(processes):
+    end = lowered + shield.QUIET_SECONDS + (min(plan.shield.serves_on, LONGEST_GRACE) if plan.shield else 0.0)
+    while node.clock.awake() < end and _live(node, processes):
         node.clock.sleep(LOOK_SECONDS)
     return wanted
+
+
+def _live(node: Node, processes: list[Process]) -> bool:
+    """Report whether any of these processes may still run."""
+    try:
+        return bool(node.runtime.alive(processes))
+    except Transient:
+        return True
 
 
 def _settled(node: Node, plan: RunPlan, outcome: Outcome, wanted: tuple[RefusedCall, ...]) -> Look:

@@ -53,9 +53,17 @@ def end(node: Node, plan: RunPlan) -> None:
     """
     if plan.shield is not None:
         node.shield.lower()
-        if not node.services.status(SHIELD).gone:  # a reboot removes it
+        if not _is_gone(node):
             node.services.stop(SHIELD, wait=False)  # it serves calls under way to their end
         node.shield.clear()
+
+
+def _is_gone(node: Node) -> bool:
+    """Report whether there is no shield to stop: a reboot removes it. Where systemd does not say, there may be one."""
+    try:
+        return node.services.status(SHIELD).gone
+    except StepFailed:
+        return False
 
 
 def lack(node: Node, plan: RunPlan) -> Lack | None:
