@@ -161,6 +161,8 @@ QUIET = {
     'nodeupgrade_leader{pod="b"}': "0+0x1440",
     "nodeupgrade_containers_restarted_total": "0+0x1440",
     'nodeupgrade_paused{upgrade="a"}': "0+0x1440",
+    'nodeupgrade_stalled{upgrade="a"}': "0+0x1440",
+    'nodeupgrade_impeded{upgrade="a"}': "0+0x1440",
     'nodeupgrade_nodes{upgrade="a"}': "3+0x1440",
     "nodeupgrade_kubelet_down_seconds_count": "0+1x1440",
     'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1440",
@@ -177,6 +179,11 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "NodeUpgradeKubeletDownTooLong": ({'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1430 1430+0x10"}, {}),
     "NodeUpgradePaused": ({'nodeupgrade_paused{upgrade="a"}': "1+0x1440"}, {"upgrade": "a"}),
+    "NodeUpgradeStalled": ({'nodeupgrade_stalled{upgrade="a"}': "0+0x1400 1+0x40"}, {"upgrade": "a"}),
+    "NodeUpgradeImpeded": (
+        {'nodeupgrade_impeded{upgrade="a"}': "0+0x1400 1+0x40", 'nodeupgrade_inflight{upgrade="a"}': "1+0x1440"},
+        {"upgrade": "a"},
+    ),
     "NodeUpgradeOperatorAbsent": ({"nodeupgrade_build_info": "1+0x720 stale"}, {}),
     "NodeUpgradeNotOneLeader": ({'nodeupgrade_leader{pod="a"}': "1+0x1430 0+0x10"}, {}),
     "NodeUpgradeApiServerNotHeard": (

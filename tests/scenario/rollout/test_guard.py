@@ -361,5 +361,8 @@ async def test_a_node_that_is_deleted_in_mid_run_leaves_no_entry() -> None:
     await scene.kube.delete(NODES, "node-0")
     await scene.kube.delete(TASKS, "node-0")
     await scene.finish(patience=3)
+    assert "node-0" in await scene.in_flight()  # it may register again, with its run still going on
+    scene.now += timedelta(hours=2)
+    await scene.finish(patience=3)
     await scene.operator.sweep()
     assert await parameters(scene) == {}

@@ -81,7 +81,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
     "a guard narrowed": (with_function(guard_lifecycle, "_kubelet_runs", lambda _status: False), "guarded_run"),
-    "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods: ""), "guard_not_installed"),
+    "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods, _now: ""), "guard_not_installed"),
     "a guard lifted": (with_function(guard_lifecycle, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
         with_function(guard_lifecycle, "_kubelet_runs", lambda _status: True),

@@ -78,6 +78,13 @@ def failed(task: Task) -> Task:
     return replace(task, spec=replace(task.spec, action=TaskAction.RELEASE, verdict=verdict))
 
 
+def succeeded(task: Task) -> Task:
+    verdict = RunVerdict(
+        run_id=task.spec.run_id, outcome=Verdict.SUCCEEDED, reason=Reason.SUCCEEDED, message="", decided_at=NOW
+    )
+    return replace(task, spec=replace(task.spec, action=TaskAction.RELEASE, verdict=verdict))
+
+
 def planned(snapshot: FleetSnapshot) -> tuple[FleetSnapshot, UpgradeStatus]:
     """Pass after pass, until each node has a task."""
     with pytest.MonkeyPatch.context() as patched:
@@ -91,9 +98,13 @@ def planned(snapshot: FleetSnapshot) -> tuple[FleetSnapshot, UpgradeStatus]:
 
 
 def first_wave_failed(snapshot: FleetSnapshot) -> FleetSnapshot:
-    """The first wave fails as a whole, each node with the longest message that there can be."""
-    first = [name for name, task in snapshot.tasks.items() if task.spec.wave.startswith("wave-0")]
-    tasks = {name: failed(task) if name in first else task for name, task in snapshot.tasks.items()}
+    """All nodes but one of the first wave fail, each with the longest message that there can be.
+
+    A wave in which every node fails is not followed by the next without an approval.
+    """
+    first, *others = (name for name, task in snapshot.tasks.items() if task.spec.wave.startswith("wave-0"))
+    tasks = {name: failed(task) if name in others else task for name, task in snapshot.tasks.items()}
+    tasks[first] = succeeded(tasks[first])
     return replace(snapshot, tasks=tasks, pods=dict.fromkeys(snapshot.nodes, ()))
 
 
