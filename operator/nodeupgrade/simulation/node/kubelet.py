@@ -30,8 +30,7 @@ PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
-UNKNOWN_GATE = "NoSuchGate"
-REJECTED_SETTING = "runOnce: true"
+UNKNOWN_GATE, REJECTED_SETTING = "NoSuchGate", "runOnce: true"
 
 EXIT_SECONDS, SYNC_SECONDS, HEALTHY_SECONDS = 0.05, 0.1, 0.2
 SYNC_PERIOD_SECONDS = 1.0
@@ -328,9 +327,10 @@ class SimulatedKubelet:
         self._later(process, SYNC_PERIOD_SECONDS, self._sync)
 
     def _remove_strangers(self, wanted: set[PodRef]) -> None:
+        """Stop pods that are not wanted. The cgroup of a static pod with another UID is killed whatever is refused."""
         for sandbox in list(self._runtime.sandboxes.values()):
             call = RuntimeCall(method=Method.STOP_POD_SANDBOX, sandbox=sandbox.id)
-            if sandbox.ready and sandbox.pod not in wanted and not self._refused(call):
+            if sandbox.ready and sandbox.pod not in wanted and (not self._refused(call) or sandbox.is_static):
                 self.replaced += [
                     stored.instance.label
                     for stored in self._runtime.containers.values()
