@@ -19,7 +19,8 @@ from nodeupgrade.api.upgrade.spec import SPEC
 from nodeupgrade.domain.rollout.report.lint import edits
 from nodeupgrade.ports.kube import UPGRADES, RejectedError
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.api.specs import FULL, OTHER, at, boundaries, places, replaced
+from tests.unit.api.specs import FULL, OTHER
+from tests.unit.api.variations import at, boundaries, places, replaced
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

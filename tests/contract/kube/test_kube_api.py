@@ -88,7 +88,9 @@ async def test_merge_records_who_wrote(kube: TypedKube, name: str) -> None:
 
 
 async def test_who_has_cordoned_is_known_after_an_uncordon(kube: TypedKube, name: str) -> None:
-    await kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    # With a label, as any kubelet registers: of an object that was created without a field, no managers are recorded.
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    await kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     ours = view_node(await kube.merge(NODES, name, cordon("x"), field_manager=CORDON_MANAGER))
     assert (ours.unschedulable, ours.cordoned_by, ours.stale_mark) == (True, "x", "")
     lifted = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": None}}, field_manager="kubectl"))

@@ -1,22 +1,8 @@
-"""Specs of NodeUpgrades: two that use every field, many that are wrong, and how to change them one field at a time."""
+"""Specs of NodeUpgrades: two that use every field, and many that are wrong."""
 
-import copy
-from collections.abc import Iterator
 from typing import Any
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.field import ListType
-from nodeupgrade.api.schema.model import (
-    ArraySchema,
-    BooleanSchema,
-    IntegerSchema,
-    IntOrStringSchema,
-    MapSchema,
-    NumberSchema,
-    ObjectSchema,
-    Schema,
-    StringSchema,
-)
 from nodeupgrade.simulation.kube import merged
 from tests.unit.api.places import PLACES
 
@@ -49,7 +35,12 @@ def _file_from(path: str, mode: str = "0644", **source: Any) -> Json:
 FULL: Json = {
     "version": "v1.33.13",
     "artifact": {
-        "image": {"ref": f"registry.example/kubelet@sha256:{DIGEST}", "path": "/kubelet", "pullSecret": "registry"}
+        "image": {
+            "ref": f"registry.example/kubelet@sha256:{DIGEST}",
+            "path": "/kubelet",
+            "pullSecret": "registry",
+            "sha256": DIGEST,
+        }
     },
     "files": [
         _file_from("/var/lib/kubelet/config.yaml", configMapKeyRef={"name": "kubelet", "key": "config.yaml"}),
@@ -107,6 +98,7 @@ FULL: Json = {
     "kubelet": {
         "unit": "kubelet.service",
         "flagPolicy": "Refuse",
+        "staticPods": "Pin",
         "removeFlags": ["--network-plugin"],
         "configurationDrift": "Refuse",
         "package": "Refuse",
@@ -118,6 +110,7 @@ FULL: Json = {
         "nodeReadyTimeout": "60s",
         "readinessGuard": "Auto",
         "shield": "Auto",
+        "socketMounts": "Warn",
         "shieldHold": "10m",
     },
     "timeouts": {"node": "15m", "wave": "12h", "total": "72h"},
@@ -129,7 +122,12 @@ FULL: Json = {
 OTHER: Json = {
     "version": "v1.34.2",
     "artifact": {
-        "image": {"ref": f"registry.example/kubelet@sha256:{OTHER_DIGEST}", "path": "/bin/kubelet", "pullSecret": "own"}
+        "image": {
+            "ref": f"registry.example/kubelet@sha256:{OTHER_DIGEST}",
+            "path": "/bin/kubelet",
+            "pullSecret": "own",
+            "sha256": OTHER_DIGEST,
+        }
     },
     "files": [
         _file_from("/etc/kubernetes/a", "0600", configMapKeyRef={"name": "other", "key": "a"}),
@@ -187,6 +185,7 @@ OTHER: Json = {
     "kubelet": {
         "unit": "k.service",
         "flagPolicy": "Strip",
+        "staticPods": "Recreate",
         "removeFlags": ["--cni-bin-dir"],
         "configurationDrift": "Accept",
         "package": "Ignore",
@@ -198,6 +197,7 @@ OTHER: Json = {
         "nodeReadyTimeout": "2m",
         "readinessGuard": "Require",
         "shield": "Require",
+        "socketMounts": "Refuse",
         "shieldHold": "5m",
     },
     "timeouts": {"node": "20m", "wave": "13h", "total": "73h"},
@@ -329,72 +329,3 @@ MISUNDERSTOOD: dict[str, Json] = {
     "no such time zone": spec(windows=[{**_WINDOW, "timeZone": "Europe/Atlantis"}]),
 }
 """Wrong in a way that no API server can see."""
-
-
-Place = tuple[str | int, ...]
-"""Names and indexes that lead to a value inside another."""
-
-
-def at(value: Any, path: Place) -> Any:
-    """What is at a path; nothing if there is no such place."""
-    for step in path:
-        try:
-            value = value[step]
-        except (KeyError, IndexError):
-            return None
-    return value
-
-
-def replaced(value: Any, path: Place, new: Any) -> Any:
-    """A copy of a JSON value with another one at a path; ``None`` takes it away."""
-    inner = whole = copy.deepcopy(value)
-    for step in path[:-1]:
-        inner = inner[step]
-    if new is None:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = new
-    return whole
-
-
-def places(schema: Schema, value: Any, path: Place = ()) -> Iterator[tuple[Place, Schema, Any]]:
-    """Everything inside a value, with its schema."""
-    if path:
-        yield path, schema, value
-    match schema:
-        case ObjectSchema(properties=fields):
-            for name, item in value.items():
-                yield from places(fields[name], item, (*path, name))
-        case MapSchema(additional_properties=inner):
-            for name, item in value.items():
-                yield from places(inner, item, (*path, name))
-        case ArraySchema(items=inner):
-            for index, item in enumerate(value):
-                yield from places(inner, item, (*path, index))
-        case _:
-            pass
-
-
-def boundaries(schema: Schema, value: Any) -> Iterator[Any]:
-    """Values next to, on and beyond every bound of a schema, and of every wrong type."""
-    yield from ("", "x", "-1%", 0, -1, 1, 1.5, True, [], {}, [{}], ["x", "x"])
-    match schema:
-        case StringSchema(enum=choices, min_length=shortest, max_length=longest):
-            yield from choices
-            yield from (choice.lower() for choice in choices)
-            yield from ("a" * max(0, shortest - 1), "a" * shortest, "a" * (longest or 1), "a" * ((longest or 1) + 1))
-            yield from (f"{value}\n", f" {value}", f"{value}é", "0s", "0h0m0s", "9" * 15 + "s", "1h30m", "v1.30.4-rc.0")
-        case IntegerSchema(minimum=least, maximum=most):
-            yield from (bound for bound in ((least or 0) - 1, least, most, (most or 0) + 1) if bound is not None)
-        case IntOrStringSchema(maximum=most):
-            yield from (most, most + 1, "0%", "1%", "9%", "99%", "100%", "101%", "05%", "10", "10%%")
-        case ArraySchema(max_items=most, list_type=list_type):
-            yield value + value[:1]
-            yield [*value, *([f"x{i}" for i in range(most)] if list_type is ListType.SET else value * most)]
-        case MapSchema(max_properties=most):
-            some = next(iter(value.values()))
-            yield {f"linux-k{i}": some for i in range(most)}
-            yield {f"linux-k{i}": some for i in range(most + 1)}
-            yield {"-": some}
-        case ObjectSchema() | BooleanSchema() | NumberSchema():
-            pass

@@ -5,7 +5,8 @@ from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.upgrade.frozen import change_rejected, changeable, frozen_digest
 from nodeupgrade.api.upgrade.reading import problems
 from nodeupgrade.api.upgrade.spec import SPEC
-from tests.unit.api.specs import FULL, MINIMAL, OTHER, Place, at, places, replaced
+from tests.unit.api.specs import FULL, MINIMAL, OTHER
+from tests.unit.api.variations import Place, at, places, replaced
 
 FREE = (
     "spec.nodes.exclude",
@@ -23,7 +24,8 @@ FREE = (
 )
 
 
-EARLIER = {name: value for name, value in FULL.items() if name != "files"}
+_IMAGE = {name: value for name, value in FULL["artifact"]["image"].items() if name != "sha256"}
+EARLIER = {name: value for name, value in FULL.items() if name != "files"} | {"artifact": {"image": _IMAGE}}
 """As specs were when this digest was recorded; a field that came later does not count where it has its default."""
 
 

@@ -12,7 +12,8 @@ from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.domain.rollout.report.lint import lint
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.api.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER, places, replaced
+from tests.unit.api.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
+from tests.unit.api.variations import places, replaced
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "crds" / "problems.txt"
 PLACES = [path for path, _, _ in places(SPEC, FULL)]
