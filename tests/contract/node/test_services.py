@@ -2,6 +2,7 @@
 
 import pytest
 
+from e2e.lab.process import wait_until
 from nodeupgrade.domain.errors import StepFailed
 from tests.contract.node.real import SystemdWorld
 from tests.contract.node.worlds import ServicesWorld
@@ -99,6 +100,26 @@ def test_what_is_run_beside_the_program_is_told_as_of_the_last_reload(services_w
 @pytest.mark.e2e
 class TestSystemd:
     """What only the real systemd can show."""
+
+    def test_logind_is_asked_in_its_own_words(self, systemd: SystemdWorld) -> None:
+        """Its answer would be empty, and so never yes, if it did not know the question."""
+        asked = systemd.node.exec("loginctl", "show-session", "--property=PreparingForShutdown")
+        assert asked.stdout.strip() == "PreparingForShutdown=no"
+        assert not systemd.services.shuts_down()
+
+    def test_a_unit_that_takes_its_time_to_stop_can_be_killed(self, systemd: SystemdWorld) -> None:
+        systemd.write_drop_in("[Service]\nExecStop=/bin/sleep 300\nTimeoutStopSec=600\n")
+        systemd.services.reload()
+        systemd.services.stop(systemd.unit, wait=False)
+        state = lambda: systemd.services.status(systemd.unit).active_state  # noqa: E731 - asked again and again
+        wait_until("it stops", lambda: state() == "deactivating", timeout=60)
+
+        for _ in range(2):
+            systemd.services.kill(systemd.unit)
+
+        wait_until("it is gone", lambda: state() in {"failed", "inactive"}, timeout=60)
+        systemd.services.start(systemd.unit)
+        assert systemd.services.status(systemd.unit).running
 
     def test_an_unknown_unit_is_not_found(self, systemd: SystemdWorld) -> None:
         assert systemd.services.status("no-such-thing.service").load_state == "not-found"

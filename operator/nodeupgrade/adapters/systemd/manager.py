@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -107,7 +108,14 @@ class SystemdManager:
         """
         if self._systemctl.says("systemctl", "is-system-running") == "stopping":
             return True
-        return self._systemctl.says("loginctl", "show", "--property=PreparingForShutdown", "--value") == "yes"
+        # Without a session, these are the manager's own properties; systemd before 230 knows no ``--value``.
+        shown = self._systemctl.says("loginctl", "show-session", "--property=PreparingForShutdown")
+        return shown == "PreparingForShutdown=yes"
+
+    def kill(self, unit: str) -> None:
+        """Kill every process of a unit; no error if it has none."""
+        with suppress(StepFailed):
+            self._systemctl.run("kill", "--signal=SIGKILL", _checked(unit))
 
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit, after resetting its start limit."""

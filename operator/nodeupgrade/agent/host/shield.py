@@ -76,7 +76,9 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
         await watch
     lowered = await asyncio.to_thread(_succeeds, exchange.lower)
     front.close()
-    await proxy.stop(ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on, GRACE)
+    serves_on = ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on
+    # Whoever stopped it must learn at once that the runtime's path still leads here, and not when the last call ends.
+    await proxy.stop(serves_on if lowered else GRACE, GRACE)
     await asyncio.sleep(0)
     front.hang_up()
     log.info("ended", run=plan.run_id, lowered=lowered)

@@ -32,6 +32,9 @@ def start(node: Node, plan: RunPlan) -> None:
     if plan.shield is None:
         return
     try:
+        # That of a run before may still serve calls under way, for as long as pods may take to end. It is lowered.
+        if node.services.status(SHIELD).active_state == "deactivating":
+            node.services.kill(SHIELD)
         node.services.start(SHIELD)
     except StepFailed as error:
         if plan.shield.required:

@@ -39,6 +39,10 @@ class ServiceManager(ServicesView, Protocol):
         """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
         ...
 
+    def kill(self, unit: str) -> None:
+        """Kill every process of a unit; no error if it has none."""
+        ...
+
     def stop(self, unit: str, *, wait: bool = True) -> None:
         """Stop a unit; with ``wait``, wait until no process of its main service remains."""
         ...

@@ -214,6 +214,11 @@ class SimulatedServices:
                 self.unit.restarts = 0
                 self.start_kubelet()
 
+    def kill(self, unit: str) -> None:
+        """Kill a unit's processes."""
+        with self._calls.effect(f"services.kill {unit}"):
+            self.active.discard(unit)
+
     def stop(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
         """Stop a unit."""
         with self._calls.effect(f"services.stop {unit}"):

@@ -175,13 +175,18 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
     if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
-    return all(c.exit_code == 0 or _fell(c, evidence) for c in regular)
+    return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)
 
 
-def _fell(container: ContainerInstance, evidence: Evidence) -> bool:
-    """Report whether a container that has ended was neither stopped on request nor killed."""
-    asked = evidence.asked
-    return asked is not None and container.id not in asked and container.exit_code not in {None, *KILLED}
+def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:
+    """Report whether a container that has ended was neither stopped on request nor killed.
+
+    One that is asked to end may do so with exit code 0, too. Where the runtime does not tell who was asked, only the
+    shield shows that nobody was.
+    """
+    if evidence.asked is None:
+        return shielded and container.exit_code == 0
+    return container.id not in evidence.asked and container.exit_code not in {None, *KILLED}
 
 
 def _remains(before: ContainerInstance, now: Inventory) -> list[ContainerInstance]:

@@ -25,15 +25,7 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
     match step:
         case Step.PIN_STATIC_PODS | Step.SWAP_FILES | Step.SET_ARGUMENTS | Step.SWAP_BINARY:
             return FILES_SECONDS
-        case (
-            Step.CONFIRM_INVENTORY
-            | Step.SAVE_STATE
-            | Step.READ_BACK
-            | Step.RAISE_SHIELD
-            | Step.START_KUBELET
-            | Step.VERIFY
-            | Step.LOWER_SHIELD
-        ):
+        case Step.CONFIRM_INVENTORY | Step.SAVE_STATE | Step.READ_BACK | Step.RAISE_SHIELD | Step.START_KUBELET:
             return CALLS_SECONDS
         case (
             Step.CONFIRM_BINARIES
@@ -42,7 +34,9 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
             | Step.STOP_KUBELET
             | Step.REWRITE_HASHES
             | Step.RESTART_RUNTIME
-        ):  # the kubelet still runs, or systemd stops and starts a unit, which may take its own time
+            | Step.VERIFY
+            | Step.LOWER_SHIELD
+        ):  # a kubelet runs, or systemd stops and starts a unit, which may take its own time
             return longest(limits)
         case never:
             assert_never(never)

@@ -1,6 +1,7 @@
 """Wait for static pods that the new kubelet is to replace, and count what it has replaced."""
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
@@ -12,7 +13,7 @@ RETURN_SECONDS = 300.0
 """How long pods may take to end, with their grace period, and to run again."""
 
 
-def are_back(node: Node, plan: RunPlan, *, since: float) -> bool:
+def are_back(node: Node, plan: RunPlan, *, since: AwakeTime) -> bool:
     """Report whether every container of these pods runs again, or was kept.
 
     Args:
@@ -30,7 +31,7 @@ def are_back(node: Node, plan: RunPlan, *, since: float) -> bool:
         return False
     kept = {c.id for c in now}
     fresh = {c.label for c in now} - {c.label for c in wanted if c.id in kept}
-    waited = node.clock.monotonic() - since
+    waited = node.clock.awake() - since
     away = [
         c.label
         for c in wanted

@@ -24,9 +24,9 @@ ENDED = "ended"
 
 def look(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, Departures]:
     """Compare the inventory with the plan's, and divide the differences; only while no kubelet runs."""
-    deadline = node.clock.monotonic() + min(EXCUSE_SECONDS, node.seconds)
+    deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
     now, found = compare(node, plan, addresses=addresses)
-    while any(_is_pending(plan, each) for each in found) and node.clock.monotonic() < deadline:
+    while any(_is_pending(plan, each) for each in found) and node.clock.awake() < deadline:
         node.clock.sleep(LOOK_SECONDS)
         now, found = compare(node, plan, addresses=addresses)
     if not any(may_end_with_runtime(plan, each) for each in found):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.evidence.recreated import are_back
@@ -30,10 +31,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
     watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
-    began, next_look = float(node.clock.monotonic()), node.clock.awake()
+    began = next_look = node.clock.awake()
     end = next_look + plan.limits.settle
     unwell = 0
-    outcome = end + OUTCOME_SECONDS
+    waits_since: AwakeTime | None = None
     while True:
         if node.abort():
             raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
@@ -50,7 +51,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
             watch()  # a call that waited may have been refused
             if are_back(node, plan, since=began):
                 return
-        if node.clock.awake() >= outcome and _waits(node, plan):
+        waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
+        if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:
             raise StepFailed(
                 "a call waits at the shield, and whether it was refused is not known", reason=Reason.SHIELD_HELD
             )
