@@ -111,7 +111,10 @@ class TestSystemd:
         systemd.write_drop_in("[Service]\nExecStop=/bin/sleep 300\nTimeoutStopSec=600\n")
         systemd.services.reload()
         systemd.services.stop(systemd.unit, wait=False)
-        state = lambda: systemd.services.status(systemd.unit).active_state  # noqa: E731 - asked again and again
+
+        def state() -> str:
+            return systemd.services.status(systemd.unit).active_state
+
         wait_until("it stops", lambda: state() == "deactivating", timeout=60)
 
         for _ in range(2):

@@ -149,13 +149,21 @@ def record(fleet: FleetSnapshot, freed: Collection[NodeName] = (), lost: Iterabl
 
 
 def after_retry(fleet: FleetSnapshot) -> Kept:
-    """Return what a retry leaves on record: what it cannot try again, and what is in flight."""
+    """Return what a retry leaves on record: what it cannot try again, and what is in flight.
+
+    A node that could not be rolled back is tried again once somebody has deleted its task and uncordoned it.
+    """
     held = fleet.upgrade.status.in_flight
     stays = {
         uid_kept(task.spec.node_uid)
         for task in _telling(fleet)
         if task.name in held or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
     }
+    for node in fleet.nodes.values():
+        ours = node.unschedulable and node.cordoned_by == fleet.upgrade.uid
+        kept_of = record_of(fleet, node.name) if ours else None
+        if kept_of is not None and kept_of.outcome is Verdict.ROLLBACK_FAILED:
+            stays.add(kept_of.uid)
     return Kept(listed=tuple(each for each in kept(fleet.upgrade.status).listed if each.uid and each.uid in stays))
 
 
