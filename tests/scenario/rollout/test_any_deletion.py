@@ -133,8 +133,8 @@ class Trial:
         if status.last_handled_retry != self.handled:
             self.handled = status.last_handled_retry
             self.failed = {uid: name for uid, name in visible.items() if name in status.in_flight}
-            return
-        self.failed |= visible
+        else:
+            self.failed |= visible
         await self.check(status)
 
     async def visible(self) -> dict[str, str]:

@@ -1,7 +1,14 @@
 """A retry of a rollout that has ended, and whose spec is not allowed any more: it waits, and people are told."""
 
+from dataclasses import replace
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
 from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
@@ -48,3 +55,26 @@ async def test_it_is_told_and_carried_out_once_it_is_allowed() -> None:
     status = (await scene.upgrade()).status
     assert (status.phase, status.last_handled_retry) == ("Succeeded", "second")
     assert conditions.holds(status, ConditionType.ACCEPTED)
+
+
+async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:
+    """Its task is not taken from the other one, in whose hands its kubelet may be down at this moment."""
+    scene = Scene(parts={"node-0": Part.ROLL_BACK})
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    await scene.finish()
+    fleet = await scene.operator.gather(NAME)
+    task = fleet.tasks[NodeName("node-0")]
+    other = UpgradeRef(name="other", uid="uid-other", generation=1)
+    spec = replace(task.spec, upgrade_ref=other, action=TaskAction.UPGRADE, verdict=None, run_id=RunId("other-1"))
+    held = replace(
+        fleet,
+        tasks={task.name: replace(task, spec=spec)},
+        active_upgrades=frozenset({other.uid, fleet.upgrade.uid}),
+        upgrade=replace(fleet.upgrade, retry="again"),
+    )
+
+    actions = plan(held, scene.kube.utcnow())
+
+    assert [action for action in actions if isinstance(action, Claim | Reopen | Admit)] == []
+    assert [action.reason for action in actions if isinstance(action, Refuse)] == [Reason.OVERLAP_CONFLICT]

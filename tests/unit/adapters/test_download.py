@@ -3,6 +3,7 @@
 import hashlib
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
@@ -150,7 +151,11 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "127.0.0.2", "169.254.169.254", "::1", "::ffff:127.0.0.1", "10.0.0.1"]
+    "address",
+    [
+        *("127.0.0.1", "127.0.0.2", "169.254.169.254", "::1", "::ffff:127.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"),
+        "64:ff9b::a00:1",
+    ],
 )
 def test_a_name_does_not_lead_to_what_is_the_nodes_own(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, address: str
@@ -162,6 +167,23 @@ def test_a_name_does_not_lead_to_what_is_the_nodes_own(
         download(url, target, DIGEST, reach, attempts=2, pause=0)
     assert caught.value.finding.reason is Reason.ARTIFACT_UNAVAILABLE
     assert server.requests == 0
+
+
+def test_what_a_server_says_that_speaks_no_http_is_not_told(target: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+
+        def greet() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b"220 secret banner\r\n")
+                connection.recv(1000)
+
+        greeted = threads.submit(greet)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/kubelet"
+        with pytest.raises(Refused, match="does not answer in HTTP") as caught:
+            download(url, target, DIGEST, HERE, attempts=1)
+        greeted.result(timeout=30)
+    assert "secret" not in str(caught.value)
 
 
 def test_only_the_address_that_was_judged_is_connected_to(

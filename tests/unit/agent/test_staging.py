@@ -223,6 +223,19 @@ def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     assert not host.settings.copied.exists()
 
 
+def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Host) -> None:
+    """It may lie where others write, who would exchange it after its digest was confirmed."""
+    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
+    for allowed in (Allowed(paths=(), digests=(str(IN_PLACE.sha256),)), Allowed(paths=("/opt",))):
+        host.settings = replace(host.settings, allowed=allowed)
+
+        found = host.borrow(IN_PLACE)
+
+        assert (found.program == PurePosixPath("/opt/kubelet")) is bool(allowed.paths)
+        assert found.digest == IN_PLACE.sha256
+        staging.give_back(host.settings)
+
+
 def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
     """Staging would give it the permissions of the running kubelet."""
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o600)

@@ -118,10 +118,14 @@ def _fetch(
         raise _refusal(url, str(error)) from error
     except urllib.error.HTTPError as error:
         with error:
+            # By its standard name: nobody is to learn what a server says.
+            answered = f"the server answered {error.code} {http.client.responses.get(error.code, '')}".rstrip()
             if error.code in WORTH_RETRYING:
-                raise Transient(f"the server answered {error.code} {error.reason}") from error
-            raise _refusal(url, f"the server answered {error.code} {error.reason}") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+                raise Transient(answered) from error
+            raise _refusal(url, answered) from error
+    except http.client.HTTPException as error:
+        raise Transient(f"the server does not answer in HTTP ({type(error).__name__})") from error
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise Transient(str(getattr(error, "reason", error)) or type(error).__name__) from error
     return Digest(digest.hexdigest())
 

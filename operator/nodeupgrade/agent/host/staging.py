@@ -13,6 +13,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
+from nodeupgrade.domain.rollout.allowed import is_path_listed
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.node.files import Files
@@ -71,9 +72,11 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
             case ArtifactKind.PRE_STAGED:
                 source = _source(settings, artifacts, artifact)
                 _require_promised(digest := artifacts.digest(source), artifact)
-                if host.kubelet.version_output(source)[0] != CANNOT_RUN:
+                lasts = settings.allowed is None or is_path_listed(str(source), settings.allowed)
+                if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
                     return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
-                _require_room(own.parent)  # it lacks the permission that staging would give it
+                # It lacks the permission that staging would give it, or somebody may exchange it before it is run.
+                _require_room(own.parent)
                 _require_promised(artifacts.copy(source, own), artifact)
         with own.open("rb") as file:
             digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())

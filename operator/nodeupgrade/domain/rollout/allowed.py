@@ -156,6 +156,15 @@ def _is_path_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
     return artifact.sha256 in allowed.digests or _is_below(path, allowed.paths)
 
 
+def is_path_listed(text: str, allowed: Allowed) -> bool:
+    """Report whether a file of a node is allowed by where it is, and not only by its digest.
+
+    Only root is expected to write there, so that nobody exchanges it between two looks.
+    """
+    path = _parsed(parse_path, text)
+    return path is not None and _is_below(path, allowed.paths)
+
+
 def _is_file_allowed(text: str, allowed: Allowed) -> bool:
     path = _parsed(parse_path, text)
     return path is not None and _is_below(path, allowed.files)

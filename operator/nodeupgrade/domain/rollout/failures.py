@@ -241,15 +241,22 @@ class _Book:
         return self._numbered[wave, failed] <= (numbers.failed if failed else numbers.refused)
 
     def add(self, failure: NodeFailure) -> None:
-        """Put a failure on record; one that was touched takes the place of one that was only refused."""
+        """Put a failure on record; one that was touched takes the place of one that was only refused.
+
+        One that could not be rolled back takes that of any other: it stops everything, and must be known by its name.
+        """
         if len(self._listed) < FAILURES_LISTED:
             self._listed.append(failure)
             return
-        refused = [each for each in self._listed if each.outcome is Verdict.REFUSED]
-        if failure.outcome in FAILURES and refused:
-            self._listed.remove(refused[-1])
+        given_up = (
+            [each for each in self._listed if each.outcome is Verdict.REFUSED] if failure.outcome in FAILURES else []
+        )
+        if failure.outcome is Verdict.ROLLBACK_FAILED:
+            given_up = given_up or [each for each in self._listed if each.outcome is not Verdict.ROLLBACK_FAILED]
+        if given_up:
+            self._listed.remove(given_up[-1])
             self._listed.append(failure)
-            failure = refused[-1]
+            failure = given_up[-1]
         if failure.uid in self._looks:
             return  # it is looked at again by itself, and its task tells of it
         numbers = self._more.get(wave_kept(failure.wave), NONE)

@@ -2,9 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.sources import Address, SourceError, address_inside, literal, parse_origin, url_place
+from nodeupgrade.domain.rollout.sources import (
+    Address,
+    SourceError,
+    address_inside,
+    literal,
+    meant,
+    parse_origin,
+    url_place,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,8 @@ class Reach:
         """Return why an address must not be connected to, or None."""
         if address in self.listed:
             return None
+        if isinstance(address, IPv6Address) and (stands_for := meant(address)) is not None:
+            return self.problem(stands_for)
         inside = "an API server's" if address in self.api_servers else address_inside(address)
         if inside is None:
             return None

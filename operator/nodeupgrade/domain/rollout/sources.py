@@ -186,8 +186,8 @@ def host_inside(host: str) -> str | None:
 
 def address_inside(address: Address) -> str | None:
     """Return why an address must not be asked unless it is listed: it is the node's own, or its cloud's; else None."""
-    if isinstance(address, IPv6Address) and (meant := _meant(address)) is not None:
-        return address_inside(meant)
+    if isinstance(address, IPv6Address) and (stands_for := meant(address)) is not None:
+        return address_inside(stands_for)
     if address.is_loopback or address.is_unspecified or address in _THIS_HOST:
         return "loopback"
     if address.is_link_local:
@@ -197,7 +197,7 @@ def address_inside(address: Address) -> str | None:
     return "that of a metadata service" if address in _METADATA else None
 
 
-def _meant(address: IPv6Address) -> IPv4Address | None:
+def meant(address: IPv6Address) -> IPv4Address | None:
     """Return the IPv4 address that an IPv6 address stands for, if it does."""
     if address in _TRANSLATED:
         return IPv4Address(address.packed[12:])

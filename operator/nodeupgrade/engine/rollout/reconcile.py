@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
@@ -164,11 +165,18 @@ class Rollouts:
             NodeUpgradeError: The API server does not let it be told.
         """
         if (gone := self._rollouts.pop(name, None)) is not None:
+            # Whatever was not answered may still take effect: unlike after a restart, no new term voids it.
+            doubtful = gone.lanes.unsettled | gone.lanes.busy
             await gone.lanes.close()
+            self._rollout(name).lanes.doubt(doubtful)
         body, now = await self._kube.get(UPGRADES, name), self._kube.utcnow().replace(microsecond=0)
         told = of_internal_error(problem, body["metadata"].get("generation", 0), now)
         status = body.get("status") or {}
-        known = [each for each in status.get("conditions") or [] if each["type"] != told.type]
+        known = [
+            {**each, "message": shorten(each.get("message", ""), CONDITION_MESSAGE_LENGTH)}
+            for each in status.get("conditions") or []
+            if each["type"] != told.type
+        ]
         if any(each["message"] == told.message for each in status.get("conditions") or []):
             return
         about = stub(UPGRADES, name, body["metadata"]["uid"])

@@ -14,7 +14,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release
 from nodeupgrade.domain.rollout.inflight.retry import past_runs, reopened
-from nodeupgrade.domain.rollout.select.membership import resolve_artifact
+from nodeupgrade.domain.rollout.select.membership import is_claimable, resolve_artifact
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -108,6 +108,9 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
         if held is not None and held.spec.node_uid != node.uid:
             message = f"node {node.name} was replaced by another one of the same name"
             yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
+            continue
+        ours = held is None or held.spec.upgrade_ref.uid == rollout.upgrade.uid
+        if not ours and held is not None and not is_claimable(held, rollout.fleet.active_upgrades):
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=now)

@@ -26,7 +26,7 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
         message = f"node {name} is schedulable again"
         remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
     message = f"the run on node {name} is over"
-    remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in _pods(fleet, name)]
+    remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
         remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
@@ -42,7 +42,7 @@ def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: Node
 
     A task with a verdict stays: the write that frees the slot puts it on record.
     """
-    if pods := _pods(fleet, name):
+    if pods := pods_of(fleet, name):
         return DeleteAgent(node=name, pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
     if (task := fleet.own_task(name)) is not None and task.verdict is None:
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
@@ -50,7 +50,7 @@ def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: Node
     return FreeSlot(node=name, reason=reason, message=message, failure=failure)
 
 
-def _pods(fleet: FleetSnapshot, name: NodeName) -> tuple[AgentPodView, ...]:
+def pods_of(fleet: FleetSnapshot, name: NodeName) -> tuple[AgentPodView, ...]:
     """Return the pods of a node's run that are still to be deleted."""
     found = (fleet.agents.get(name), fleet.artifacts.get(name))
     return tuple(pod for pod in found if pod is not None and not pod.deleting)

@@ -36,7 +36,7 @@ from nodeupgrade.domain.rollout.failures import record_of
 from nodeupgrade.domain.rollout.inflight import baseline, guard_lifecycle
 from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend
 from nodeupgrade.domain.rollout.inflight.claims import task_spec
-from nodeupgrade.domain.rollout.inflight.ending import clear_away, end
+from nodeupgrade.domain.rollout.inflight.ending import clear_away, end, pods_of
 from nodeupgrade.domain.rollout.inflight.missing import is_given_up, lost, may_be_running
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.rollout.select.admission import judge
@@ -203,13 +203,13 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
 
 def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure, *, ours: bool) -> NodeAction:
     """Clean up after a run whose verdict is on record, and whose task is gone."""
-    name, pod = node.name, fleet.agents.get(node.name)
+    name = node.name
     if ours and failure.outcome is not Verdict.ROLLBACK_FAILED:
         return RestoreCordon(
             node=name, view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again"
         )
-    if pod is not None and not pod.deleting:
-        return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    if pods := pods_of(fleet, name):
+        return DeleteAgent(node=name, pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
     return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, shorten
+from nodeupgrade.api.limits import (
+    APPROVER_LENGTH,
+    FAILURE_MESSAGE_LENGTH,
+    FAILURE_WORD_LENGTH,
+    FAILURES_LISTED,
+    shorten,
+)
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
@@ -219,7 +225,7 @@ def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: Wa
     )
     if approver is None and not (manual and wave.started_at is not None):
         return wave
-    who = approver or before.approved_by
+    who = (approver or before.approved_by or "")[:APPROVER_LENGTH] or None
     return replace(wave, approved_by=who, approved_at=before.approved_at or now)
 
 

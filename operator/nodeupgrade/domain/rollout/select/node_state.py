@@ -164,7 +164,7 @@ def node_state(
             return member(Place.FINISHED, verdict.reason, verdict.message)
         if planning:
             return member(Place.CHECKED)
-    if record is not None:
+    if record is not None and not _is_held_at_retry(fleet, spec, node, now):
         return member(Place.FINISHED, known_reason(record.reason), record.message)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
@@ -177,6 +177,14 @@ def node_state(
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
         return member(Place.SKIPPED, Reason.NOT_IN_PLAN, message)
     return member(Place.PENDING)
+
+
+def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | None, now: datetime) -> bool:
+    """Report whether a retry finds a node that failed in the hands of another rollout by now: it waits for that one."""
+    if node is None or not fleet.upgrade.retry_asked:
+        return False
+    finding = judge(candidate(fleet, spec, node, now))
+    return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
 
 
 def known_reason(text: str) -> Reason:

@@ -116,6 +116,10 @@ class Lanes:
         results, self._results = self._results, Results()
         return results
 
+    def doubt(self, nodes: Iterable[NodeName]) -> None:
+        """Take these nodes for ones whose start was not answered."""
+        self._unsettled |= {*nodes}
+
     async def close(self) -> None:
         """Break off what is in progress; whatever reached the API server counts."""
         tasks = {*self._writing.values(), *self._telling}
