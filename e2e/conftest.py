@@ -41,12 +41,10 @@ class MakeLab(Protocol):
 
 def new_lab(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd", cluster: str = "plain") -> Lab:
     """Create a lab, replacing one of that name that an earlier run left behind."""
-    for stale in (lab for lab in Lab.list() if lab.name == name):
-        stale.down()
     spec = LabSpec(
         name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime, cluster=cluster
     )
-    return Lab.up(spec, Lines())
+    return Lab.anew(spec, Lines())
 
 
 @pytest.fixture(scope="module")

@@ -70,6 +70,13 @@ class Lab:
         return lab
 
     @classmethod
+    def anew(cls, spec: LabSpec, progress: Progress | None = None) -> "Lab":
+        """Create a lab as `up` does, replacing one of its name that an earlier run left behind."""
+        for stale in (lab for lab in cls.list() if lab.name == spec.name):
+            stale.down()
+        return cls.up(spec, progress)
+
+    @classmethod
     def load(cls, name: str, progress: Progress | None = None) -> "Lab":
         """Return the lab called ``name``.
 

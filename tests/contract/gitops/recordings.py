@@ -1,12 +1,13 @@
 """NodeUpgrades at telling moments, as the real planner leaves them on an API server in memory."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION, RETRY_ANNOTATION
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.ports.kube import NODES, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.contract.gitops.recorded import in_flight, is_true, reason_is
 from tests.scenario.rollout.harness import Scene
@@ -228,7 +229,17 @@ async def record(moment: Moment) -> Json:
     }
     # The API server fills this in, and the one in memory knows no schema.
     status = body.get("status", {"observedGeneration": -1})
-    return {**body, "metadata": {**metadata, "uid": str(UUID(int=1))}, "status": status}
+    body = {**body, "metadata": {**metadata, "uid": str(UUID(int=1))}, "status": status}
+    return _with_steady_uids(body, [node["metadata"]["uid"] for node in await scene.kube.list(NODES)])
+
+
+def _with_steady_uids(body: Json, uids: list[str]) -> Json:
+    """Name Nodes by their place in the list: their UIDs differ from run to run."""
+    text = json.dumps(body)
+    for at, uid in enumerate(uids, start=2):
+        text = text.replace(uid, str(UUID(int=at)))
+    steady: Json = json.loads(text)
+    return steady
 
 
 async def upgrade_of(nodes: int, first: Part = Part.SUCCEED, /, **spec: Any) -> Scene:

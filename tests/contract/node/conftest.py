@@ -52,7 +52,7 @@ REAL_RUNTIMES = ["containerd", "docker", "cri-o"]
 @contextmanager
 def without_kubelet(name: str, spec: Callable[[str], LabSpec]) -> Iterator[Node]:
     """A node of a lab of its own whose kubelet is stopped: it would remove pods that no API server knows."""
-    lab = Lab.up(spec(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
+    lab = Lab.anew(spec(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
     try:
         node = lab.node("node1")
         node.exec("systemctl", "disable", "--now", "kubelet")
