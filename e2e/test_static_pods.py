@@ -65,9 +65,10 @@ def tabbed(name: str) -> str:
 
 @dataclass
 class Node:
-    """The node, and what stands in its manifests."""
+    """The node, and what stood in the lab's own manifest before any run."""
 
     cluster: Cluster
+    web: str
 
     def read(self, path: str) -> str:
         return (self.cluster.node.disk / path.lstrip("/")).read_text()
@@ -135,7 +136,8 @@ def uids(status: Object) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def node(make_cluster: Callable[..., Cluster]) -> Node:
-    made = Node(make_cluster("static-pods", OLD, pods=2))
+    cluster = make_cluster("static-pods", OLD, pods=2)
+    made = Node(cluster, (cluster.node.disk / WEB.lstrip("/")).read_text())
     made.cluster.node.exec("mkdir", "-p", "/srv/manifests")
     made.write(LINKED, pod("linked"))
     made.cluster.node.exec("ln", "-s", LINKED, LINK)
@@ -184,7 +186,7 @@ def test_on_the_way_back_every_manifest_is_as_it_was(node: Node) -> None:
     assert disturbed(before, node.cluster.node.snapshot()) == []
     print("1.33 to 1.30:", uids(status), "|", status["message"])
     assert uids(status) == dict.fromkeys(ALL, "Removed")
-    assert node.there() == {LINKED: pod("linked"), PLAIN: pod("plain"), TABS: tabbed("tabs"), WEB: node.read(WEB)}
+    assert node.there() == {LINKED: pod("linked"), PLAIN: pod("plain"), TABS: tabbed("tabs"), WEB: node.web}
     assert all("uid" not in text for text in node.there().values())
     time.sleep(LOOKS_SECONDS)
     assert disturbed(before, node.cluster.node.snapshot()) == [], "nor does the kubelet change its mind later"
@@ -214,7 +216,7 @@ def test_a_person_takes_the_lines_out_on_a_kubelet_that_does_not_need_them(node:
 def test_recreated_pods_are_replaced_at_once_and_no_manifest_is_touched(node: Node) -> None:
     """The pods from the API run on under the shield."""
     assert node.replace(PLAIN, "plain", pod("plain"))
-    for path, text in ((LINKED, pod("linked")), (TABS, tabbed("tabs"))):
+    for path, text in ((LINKED, pod("linked")), (TABS, tabbed("tabs")), (WEB, node.web)):
         node.write(path, text)
     before, manifests = node.cluster.wait_settled(), node.there()
     status = node.upgrade("recreate", NEW, kubelet={"staticPods": "Recreate"})
