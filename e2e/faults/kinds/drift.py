@@ -31,9 +31,12 @@ def kubelet_setting(**settings: object) -> Harm:
         with changed(run.cluster.node, nodefiles.KUBELET_CONFIG, with_settings(**settings)):
             yield
             yield
+            ran = _names(run, "Running")
             restart_kubelet(run.cluster.node)
-            rejected = wait_until("a pod that is rejected", lambda: _rejected(run), timeout=90, interval=1)
-            run.notes.append(f"control: a plain restart rejects {len(rejected)} pods ({', '.join(set(rejected))})")
+            ended = wait_until(
+                "a pod that is killed", lambda: ran & _names(run, "Failed", "Succeeded"), timeout=90, interval=1
+            )
+            run.notes.append(f"control: a plain restart kills {len(ended)} pods")
         restart_kubelet(run.cluster.node)
         start_workload_again(run)
 
@@ -56,17 +59,19 @@ def environment_file(run: FaultRun) -> Iterator[None]:
         yield
 
 
-def _rejected(run: FaultRun) -> list[str]:
-    """Return why the kubelet rejected pods of the node."""
-    here = f"spec.nodeName={run.cluster.node.name},status.phase=Failed"
-    pods = run.cluster.lab.api.list("pods", fields=here)
-    return [str(reason) for pod in pods if (reason := pod["status"].get("reason", "")).startswith("OutOf")]
+def _names(run: FaultRun, *phases: str) -> set[str]:
+    """Return the node's pods in some phases.
+
+    One that the kubelet rejects while its containers run is Failed at first, and Succeeded if they then exit with 0.
+    """
+    pods = run.cluster.lab.api.list("pods", fields=f"spec.nodeName={run.cluster.node.name}")
+    return {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in phases}
 
 
 def start_workload_again(run: FaultRun) -> None:
     """Replace the pods that a control has destroyed."""
     cluster = run.cluster
-    here = f"--field-selector=spec.nodeName={cluster.node.name},status.phase=Failed"
+    here = f"--field-selector=spec.nodeName={cluster.node.name},status.phase!=Running"
     for namespace in (workload.NAMESPACE, NAMESPACE):
         cluster.lab.kubectl("delete", "pods", "-n", namespace, here, "--force", "--grace-period=0", timeout=120)
     count = sum(s.pod.startswith(f"{workload.NAMESPACE}/") and "static-web" not in s.pod for s in _sandboxes(run))
