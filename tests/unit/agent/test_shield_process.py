@@ -35,7 +35,6 @@ class Rig:
         self.directory = directory
         self.path = directory / "runtime.sock"
         self.own = directory / "own"
-        self.own.mkdir()
         self.runs = RunStore(directory / "runs")
         self.shield = HostShield(self.path, directory)
         self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -53,6 +52,7 @@ class Rig:
 
     async def start(self, patience: float = 0.2) -> asyncio.subprocess.Process:
         """Start the process and wait until it has notified systemd, or ended."""
+        self.own.mkdir(exist_ok=True)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "nodeupgrade.agent.host.shield", "--socket", str(self.path),
             "--runs", str(self.directory / "runs"), "--state", str(self.directory), "--patience", str(patience),
@@ -119,6 +119,7 @@ async def test_it_guards_from_raising_to_lowering(rig: Rig) -> None:
         process.terminate()
         assert await process.wait() == 0
         assert sockets(rig) == {"runtime.sock"}
+        assert not rig.own.exists(), "systemd leaves it if the unit's file was deleted meanwhile"
 
 
 async def test_sigterm_lowers_it_and_lets_calls_end(rig: Rig) -> None:

@@ -78,6 +78,12 @@ class Front:
         for side in list(self._sides):
             side.end()
 
+    def clear(self) -> None:
+        """Remove the server's socket and its directory, which systemd leaves if the unit's file was deleted."""
+        self.server.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.server.parent.rmdir()
+
     def _inode(self) -> tuple[int, int] | None:
         try:
             status = self._listen.stat()

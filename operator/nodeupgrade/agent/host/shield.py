@@ -81,6 +81,7 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
     await proxy.stop(serves_on if lowered else GRACE, GRACE)
     await asyncio.sleep(0)
     front.hang_up()
+    front.clear()
     log.info("ended", run=plan.run_id, lowered=lowered)
     return 0 if lowered else 1
 
