@@ -33,10 +33,9 @@ def kubelet_setting(**settings: object) -> Harm:
             yield
             ran = _names(run, "Running")
             restart_kubelet(run.cluster.node)
-            ended = wait_until(
-                "a pod that is killed", lambda: ran & _names(run, "Failed", "Succeeded"), timeout=90, interval=1
-            )
-            run.notes.append(f"control: a plain restart kills {len(ended)} pods")
+            wait_until("a killed pod", lambda: ran & _names(run, "Failed", "Succeeded"), timeout=90, interval=1)
+            run.cluster.node.settled(quiet=8)
+            run.notes.append(f"control: a plain restart kills {len(ran & _names(run, 'Failed', 'Succeeded'))} pods")
         restart_kubelet(run.cluster.node)
         start_workload_again(run)
 
