@@ -3,7 +3,6 @@
 The tests share one node, go through it in order, and leave it as they found it.
 """
 
-import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -13,8 +12,7 @@ import pytest
 
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.lab.nodes import nodefiles
-from e2e.lab.oracle.snapshot import ContainerInstance
-from e2e.lab.process import PATIENCE, wait_until
+from e2e.lab.process import wait_until
 from e2e.lab.workloads.workload import NAMESPACE
 from nodeupgrade.domain.node.hashes.uid_line import COMMENT
 from nodeupgrade.domain.node.host.own_uids import RECORD
@@ -35,24 +33,6 @@ TAKE_OUT = (
 """What docs/upgrade-and-uninstall.md says for a node whose kubelet is stopped."""
 
 
-def pod(name: str) -> str:
-    return f"""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-  namespace: {NAMESPACE}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: nodeupgrade.test/busybox:1
-    imagePullPolicy: Never
-    command: [sh, -c, 'trap exit TERM; while :; do sleep 1; done']
----
-"""
-
-
 def tabbed(name: str) -> str:
     container = {
         "name": "main", "image": "nodeupgrade.test/busybox:1", "imagePullPolicy": "Never",
@@ -64,53 +44,10 @@ def tabbed(name: str) -> str:
 
 
 @dataclass
-class Node:
+class Node(StaticPods):
     """The node, and what stood in the lab's own manifest before any run."""
 
-    cluster: Cluster
     web: str
-
-    def read(self, path: str) -> str:
-        return (self.cluster.node.disk / path.lstrip("/")).read_text()
-
-    def write(self, path: str, text: str) -> None:
-        """Write beside the folder and move the file there, as an editor may."""
-        aside = "/srv/fresh"
-        self.cluster.node.write(aside, text)
-        self.cluster.node.exec("mv", aside, path)
-
-    def container(self, name: str) -> ContainerInstance | None:
-        here = f"{NAMESPACE}/{name}-{self.cluster.node.name}"
-        return next((c for c in self.cluster.node.snapshot().running() if c.pod == here), None)
-
-    def environment(self, name: str) -> str:
-        """Return what a pod's container was started with; empty as long as none runs."""
-        found = self.container(name)
-        if found is None:
-            return ""
-        with contextlib.suppress(OSError):
-            return (self.cluster.node.root / f"proc/{found.pid}/environ").read_text()
-        return ""
-
-    def replace(self, path: str, name: str, text: str) -> bool:
-        """Write a manifest without that variable, and report whether the pod is replaced by one that has it not."""
-        self.write(path, text)
-        return self.becomes(lambda: "EDITED" not in (self.environment(name) or "EDITED"))
-
-    def edit_counts(self, path: str, name: str, value: str) -> bool:
-        """Add a variable to the environment of a pod's container, and report whether it gets there."""
-        marks = ("    imagePullPolicy: Never\n", f"    env: [{{name: EDITED, value: {value}}}]\n")
-        text = "".join(line for line in self.read(path).splitlines(True) if "name: EDITED" not in line)
-        self.write(path, text.replace(marks[0], "".join(marks)))
-        return self.becomes(lambda: f"EDITED={value}" in self.environment(name))
-
-    def becomes(self, there: Callable[[], bool]) -> bool:
-        end = time.monotonic() + LOOKS_SECONDS * PATIENCE
-        while time.monotonic() < end:
-            if there():
-                return True
-            time.sleep(0.5)
-        return False
 
     def upgrade(self, name: str, version: str, **spec: object) -> Object:
         """Upgrade the node, and return what its task reports."""
@@ -170,13 +107,11 @@ def test_on_1_33_an_edit_does_not_count_with_the_line_and_does_without(node: Nod
     print("told:", hazards["StaticPodEditPending"]["detail"])
     node.cluster.delete("told")
 
-    lines = node.read(PLAIN).splitlines(True)
-    at = lines.index(f"  {COMMENT}\n")
-    node.write(PLAIN, "".join([*lines[:at], *lines[at + 2 :]]))
+    node.write(PLAIN, node.without_line(PLAIN))
     assert node.becomes(lambda: "EDITED=with-the-line" in node.environment("plain"))
     print("1.33, without the line: the variable is there")
     assert node.replace(PLAIN, "plain", pinned)
-    assert originals[PLAIN] == "".join(line for line in pinned.splitlines(True) if line not in lines[at : at + 2])
+    assert originals[PLAIN] == node.without_line(PLAIN)
 
 
 def test_on_the_way_back_every_manifest_is_as_it_was(node: Node) -> None:

@@ -8,6 +8,7 @@ from e2e.faults.kinds import (
     failpoints,
     infrastructure,
     lost,
+    manifests,
     packages,
     people,
     pods,
@@ -19,5 +20,5 @@ from e2e.faults.kinds import (
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
     *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS,
 )  # fmt: skip
