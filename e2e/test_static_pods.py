@@ -14,6 +14,7 @@ from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.workloads.workload import NAMESPACE
+from e2e.static_pods import LOOKS_SECONDS, StaticPods, pod
 from nodeupgrade.domain.node.hashes.uid_line import COMMENT
 from nodeupgrade.domain.node.host.own_uids import RECORD
 
@@ -24,8 +25,6 @@ LINK = f"{nodefiles.STATIC_PODS}/linked.yaml"
 LINKED = "/srv/manifests/linked.yaml"
 WEB = f"{nodefiles.STATIC_PODS}/static-web.json"
 ALL = (LINKED, PLAIN, TABS, WEB)
-LOOKS_SECONDS = 30.0
-"""A kubelet looks at its manifests when one changes, and every 20 s anyway."""
 TAKE_OUT = (
     "sed -i --follow-symlinks -e '/# nodeupgrade: the next line/d' "
     f"-e '/^ *uid: \"[0-9a-f]\\{{32\\}}\"$/d' {nodefiles.STATIC_PODS}/*.yaml"

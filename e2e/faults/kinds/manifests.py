@@ -1,4 +1,4 @@
-"""A static pod's manifest is edited after a run: the edit must count, with the line that a run added once it is gone."""
+"""A static pod's manifest is edited after a run: the edit must count, if need be once the added line is gone."""
 
 from collections.abc import Iterator
 
