@@ -129,11 +129,24 @@ hashes() {
     fi
 }
 
-# The kubelet is stopped. The shield takes itself away when it is stopped; what it could not do is done here. A runtime
-# that starts takes its path back.
+stops() {
+    case "$(systemctl show --property=ActiveState "$1" | cut -d= -f2)" in
+        active | activating | deactivating) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+# The kubelet is stopped. The shield takes itself away when it is stopped; what it could not do, since it is frozen for
+# example, is done here. A runtime that starts takes its path back.
 lower_shield() {
     [ -n "$shield" ] || return 0
-    systemctl stop "$shield" 2> /dev/null
+    systemctl --no-block stop "$shield" 2> /dev/null
+    waited=0
+    while [ "$waited" -lt "$shield_seconds" ] && [ -S "$runtime_socket" ] && stops "$shield"; do
+        sleep 1
+        waited=$((waited + 1))
+    done
+    systemctl kill --signal=KILL "$shield" 2> /dev/null
     if [ ! -S "$runtime_socket" ]; then
         :
     elif [ ! -S "$shield_socket" ]; then

@@ -29,6 +29,8 @@ TIMER = "nodeupgrade-rescue.timer"
 LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
+LOWERS_WITHIN = 12
+"""Seconds after which a shield that was told to stop, and has not taken itself away, is killed: it may be frozen."""
 ABSENT_SECONDS = 20
 """A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
 SYSTEMCTL_SECONDS = 120
@@ -134,7 +136,7 @@ def _shield(plan: RunPlan) -> dict[str, str]:
         return {"shield": ""}
     socket = PurePosixPath(plan.shield.socket)
     beside = {"shield_socket": SHIELD_SOCKET, "runtime_socket": RUNTIME_SOCKET}
-    return {"shield": SHIELD, "kubelet_socket": str(socket)} | {
+    return {"shield": SHIELD, "shield_seconds": str(LOWERS_WITHIN), "kubelet_socket": str(socket)} | {
         name: str(socket.with_name(at)) for name, at in beside.items()
     }
 

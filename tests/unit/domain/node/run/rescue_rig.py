@@ -28,6 +28,8 @@ SYSTEMCTL = """#!/bin/sh
 cd {root}; echo "systemctl $*" >> calls
 {struck}
 case "$*" in
+  *ActiveState*) echo "ActiveState=$(cat shield)";;
+  *kill*nodeupgrade-shield*) echo inactive > shield;;
   *MainPID*) echo "MainPID=$(cat pid)";;
   "stop kubelet.service") echo 0 > pid;;
   *kill*nodeupgrade-executor*) [ ! -e last-words ] || cat last-words >> runs/journal;;
@@ -83,7 +85,9 @@ class Node:
         self.write("pid", "0").write("count", "0").write("strike", "0").write("features", curl_features)
         for name in IDS:
             self.write(f"stored/{name}", f"{name}:NEW\n")
-        self.write("served", "a:NEW\nb:NEW\n").write("uptime", "1000.5 3\n").write("stubborn", "")
+        self.write("served", "a:NEW\nb:NEW\n").write("uptime", "1000.5 3\n").write("stubborn", "").write(
+            "shield", "inactive"
+        )
         (root / "stubborn").unlink()
         (root / "program").write_bytes(NEW)
         (root / "backup").write_bytes(OLD)
@@ -147,6 +151,7 @@ class Node:
         struck = STRUCK.format(root=self.root)
         self._program("systemctl", SYSTEMCTL.format(root=self.root, flag=flag, struck=struck))
         self._program("curl", CURL.format(root=self.root, struck=struck))
+        self._program("sleep", f'#!/bin/sh\necho "sleep $*" >> {self.root}/calls\n')
         for tool in ("mv", "ln"):
             self._program(tool, TOOL.format(tool=tool, root=self.root, struck=struck, real=shutil.which(tool)))
 

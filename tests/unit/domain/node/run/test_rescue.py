@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.domain.node.run.rescue_script import ABSENT_SECONDS, hung_seconds
+from nodeupgrade.domain.node.run.rescue_script import ABSENT_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.unit.domain.node.run.rescue_rig import COMMIT, END, IDS, LOOK, OLD, Node, old_again
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
@@ -293,10 +293,30 @@ def test_the_runtime_has_its_own_socket_back_before_anything_is_asked(
 
     assert old_again(node)
     assert node.socket_is(ends_as)
-    assert node.calls.index("systemctl stop nodeupgrade-shield.service") < node.calls.index(
+    assert node.calls.index("systemctl --no-block stop nodeupgrade-shield.service") < node.calls.index(
         "curl http://localhost/list"
     )
     assert "systemctl restart containerd.service" in node.calls  # for the hashes
+
+
+def test_a_frozen_shield_is_killed_and_does_not_keep_the_kubelet_waiting(node: Node) -> None:
+    node.with_sockets("shield", "shield", "runtime").write("shield", "deactivating")
+
+    node.look().look(21)
+
+    assert old_again(node)
+    assert node.socket_is("runtime")
+    assert node.calls.count("sleep 1") == LOWERS_WITHIN
+    assert node.calls.index("systemctl kill --signal=KILL nodeupgrade-shield.service") > node.calls.index("sleep 1")
+
+
+def test_a_shield_that_has_lowered_itself_may_serve_on(node: Node) -> None:
+    node.with_sockets("runtime", "shield").write("shield", "deactivating")
+
+    node.look().look(21)
+
+    assert old_again(node)
+    assert "sleep 1" not in node.calls
 
 
 def test_a_runtime_whose_path_leads_to_a_shield_that_left_no_name_is_restarted(node: Node) -> None:
