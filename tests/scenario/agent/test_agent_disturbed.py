@@ -361,3 +361,26 @@ async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(worl
     assert told is not None
     assert told.pods == ("uid-late",)
     assert world.node.kubelet.replaced == ([] if early else ["default/late/app"])
+
+
+async def test_what_cannot_be_cleaned_up_at_first_is_tried_again(world: World) -> None:
+    def fails_twice(moment: str) -> None:
+        if moment == "_clean_up" and world.moments.count(moment) <= 2:
+            raise StepFailed("cannot stop nodeupgrade-executor.service because its job was cancelled")
+
+    world.hook = fails_twice
+
+    status = await world.serve()
+
+    assert (status.phase, world.moments.count("_clean_up")) == (TaskPhase.SUCCEEDED, 3)
+    assert upgraded(world)
+
+
+async def test_what_can_never_be_cleaned_up_keeps_nobody_waiting(world: World) -> None:
+    def fails(moment: str) -> None:
+        if moment == "_clean_up":
+            raise StepFailed("systemd does not answer")
+
+    world.hook = fails
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED

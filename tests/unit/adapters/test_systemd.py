@@ -94,6 +94,19 @@ def test_a_unit_that_comes_back_was_not_stopped(tmp_path: Path) -> None:
         services.stop("x.service")
 
 
+@pytest.mark.parametrize(
+    "shown", ["LoadState=loaded\\nActiveState=failed", "LoadState=not-found\\nActiveState=inactive"]
+)
+def test_what_was_stopped_is_not_listed_as_failed_for_ever(tmp_path: Path, shown: str) -> None:
+    """As a timer whose file was deleted and written again: it has failed, and stays listed once the file is removed."""
+    calls = tmp_path / "calls"
+    services = SystemdManager(prefix=fake(tmp_path, f'echo "$*" >> {calls}; test "$1" != show || printf "{shown}\\n"'))
+
+    services.stop("x.timer")
+
+    assert calls.read_text().splitlines()[-1] == "reset-failed x.timer"
+
+
 def test_a_fence_that_systemd_ignores_is_no_fence(tmp_path: Path) -> None:
     services = SystemdManager(
         prefix=fake(tmp_path, 'test "$1" = daemon-reload || echo LoadState=loaded'), root=tmp_path

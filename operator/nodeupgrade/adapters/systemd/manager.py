@@ -137,7 +137,8 @@ class SystemdManager:
                 f"cannot keep {unit} stopped because it is {shown.get('ActiveState')} again right after the stop; "
                 f"find out what starts it: systemctl status {unit}"
             )
-        if shown.get("LoadState") == "not-found":  # otherwise systemd would list it as failed for ever
+        # Otherwise systemd would list it as failed for ever, also once its file is removed.
+        if shown.get("LoadState") == "not-found" or shown.get("ActiveState") == "failed":
             self._forget_failures(unit)
 
     def restart(self, unit: str) -> None:

@@ -23,6 +23,10 @@ from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
+CLEAN_UP_TRIES = 5
+CLEAN_UP_PAUSE = 2.0
+"""Seconds between two tries."""
+
 
 class ExecutorService:
     """Controls the executor of one node."""
@@ -149,12 +153,17 @@ class ExecutorService:
     async def clean_up(self, plan: RunPlan) -> None:
         """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
 
-        The executor does the same at its end, unless it is killed or stopped before.
+        The executor does the same at its end, unless it is killed or stopped before. What fails is tried again, since
+        a timer may start a unit while it is being stopped; what then remains is removed by the next run.
         """
-        try:
-            await asyncio.to_thread(self._clean_up, plan)
-        except NodeUpgradeError as error:
-            log.warning("something of the run remains on the node", error=str(error))
+        for left in reversed(range(CLEAN_UP_TRIES)):
+            try:
+                return await asyncio.to_thread(self._clean_up, plan)
+            except NodeUpgradeError as error:
+                log.warning("something of the run remains on the node", error=str(error), tries_left=left)
+            if left:
+                await asyncio.sleep(CLEAN_UP_PAUSE)
+        return None
 
     def _clean_up(self, plan: RunPlan) -> None:
         if self._is_needed_by_others(plan.run_id):
