@@ -108,7 +108,7 @@ class TestSystemd:
         assert not systemd.services.shuts_down()
 
     def test_a_unit_that_takes_its_time_to_stop_can_be_killed(self, systemd: SystemdWorld) -> None:
-        systemd.write_drop_in("[Service]\nExecStop=/bin/sleep 300\nTimeoutStopSec=600\n")
+        slow = systemd.write_drop_in("[Service]\nExecStop=/bin/sleep 300\nTimeoutStopSec=600\n")
         systemd.services.reload()
         systemd.services.stop(systemd.unit, wait=False)
 
@@ -121,6 +121,8 @@ class TestSystemd:
             systemd.services.kill(systemd.unit)
 
         wait_until("it is gone", lambda: state() in {"failed", "inactive"}, timeout=60)
+        systemd.node.exec("rm", slow)
+        systemd.services.reload()
         systemd.services.start(systemd.unit)
         assert systemd.services.status(systemd.unit).running
 
