@@ -261,3 +261,36 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert [line for line in seen.stderr.splitlines() if str(tmp_path) in line or "nodeupgrade" in line] == []
+
+
+def test_a_unit_that_ends_between_look_and_stop_is_no_failure(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an executor at its end whose unit's file somebody deleted: systemd does not know it then, and refuses."""
+    before = dict(node.disk)
+    install(node)
+    node.services.lost.add(units.EXECUTOR)
+    real = node.services.stop
+
+    def stop(unit: str, *, wait: bool = True) -> None:
+        if unit == units.EXECUTOR:
+            node.services.active.discard(unit)
+        real(unit, wait=wait)
+
+    monkeypatch.setattr(node.services, "stop", stop)
+
+    remove(node)
+
+    assert node.disk == before
+
+
+def test_a_unit_that_does_not_stop_is_a_failure(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(node)
+
+    def stop(unit: str, *, wait: bool = True) -> None:  # noqa: ARG001 - whatever is asked
+        raise StepFailed(f"cannot keep {unit} stopped")
+
+    monkeypatch.setattr(node.services, "stop", stop)
+
+    with pytest.raises(StepFailed, match="cannot keep"):
+        remove(node)

@@ -285,8 +285,13 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 
 
 def _end(services: ServiceManager, unit: str) -> None:
-    if not services.status(unit).gone:
+    if services.status(unit).gone:
+        return
+    try:
         services.stop(unit, wait=unit != SHIELD)  # it may have calls to serve to their end
+    except StepFailed:
+        if not services.status(unit).gone:  # a unit without a file that has just ended cannot be stopped
+            raise
 
 
 def _lower(services: ServiceManager) -> None:
