@@ -46,8 +46,6 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     runtime = run.cluster.node.runtime
     if runtime.serves_its_socket and (owner := listener(run.cluster.node)) != runtime.daemon:
         yield f"{owner or 'nobody'} listens at the runtime's path"
-    with contextlib.suppress(LabError):  # systemd forgets units a moment after they have ended
-        wait_until("that nothing is left", lambda: not left_over(run.cluster.node), timeout=10, interval=1)
     if left := left_over(run.cluster.node):
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
