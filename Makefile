@@ -60,7 +60,7 @@ test: venv ## Run everything this machine can run; says what it skips and why
 e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once)
 	$(PYTEST) -v -m "e2e and not slow" --durations=15 e2e
 
-e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (six hours)
+e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (some six hours)
 	@$(BIN)/python -m e2e.faults --runtime $(RUNTIME)
 
 e2e-preflight: setup ## Make every hazard that preflight knows on a real node, and print what it says (an hour)

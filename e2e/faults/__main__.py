@@ -1,7 +1,7 @@
 """Inject every known fault into upgrades of a real node, and print how each run ended.
 
-``make e2e-faults`` takes about six hours; ``python -m e2e.faults --only PREFIX`` selects, and ``--nodes 3 --keep``,
-then ``--node``, share them among nodes. The test suite runs a part.
+``make e2e-faults`` takes some six hours on one node; ``python -m e2e.faults --only PREFIX`` selects, and ``--nodes 3
+--keep``, then ``--node``, share them among nodes. The test suite runs a part.
 """
 
 import json

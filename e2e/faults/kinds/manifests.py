@@ -25,7 +25,7 @@ def edited_afterwards(run: FaultRun) -> Iterator[None]:
         if COMMENT in pods.read(MANIFEST) and run.new != older:  # before 1.31, an edit counts with the line as well
             _with_the_line(run, pods)
         elif not pods.edit_counts(MANIFEST, NAME, "after"):
-            raise LabError("an edit has no effect although the manifest has no line")
+            raise LabError("an edit has no effect, which no line explains")
         else:
             run.notes.append("an edit counts")
     wait_until("the end of the static pod", lambda: not pods.container(NAME), timeout=60)
@@ -47,4 +47,4 @@ FAULTS = (
     Fault("manifest/edited-afterwards", edited_afterwards, UP),
     Fault("manifest/edited-back", edited_afterwards, UP),
 )
-"""There and back: only one of the two leaves a line."""
+"""Two in succession, so that one leads to a kubelet on which the line hides an edit."""
