@@ -224,9 +224,7 @@ async def record(moment: Moment) -> Json:
     """Play up to a moment and return the NodeUpgrade, without what differs from run to run."""
     scene = await moment()
     body = await scene.kube.get(UPGRADES, NAME)
-    metadata = {
-        key: value for key, value in body["metadata"].items() if key not in {"resourceVersion", "managedFields"}
-    }
+    metadata = {key: value for key, value in body["metadata"].items() if key not in VOLATILE}
     # The API server fills this in, and the one in memory knows no schema.
     status = body.get("status", {"observedGeneration": -1})
     body = {**body, "metadata": {**metadata, "uid": str(UUID(int=1))}, "status": status}

@@ -287,7 +287,7 @@ def test_a_unit_that_ends_between_look_and_stop_is_no_failure(
 def test_a_unit_that_does_not_stop_is_a_failure(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:
     install(node)
 
-    def stop(unit: str, *, wait: bool = True) -> None:  # noqa: ARG001 - whatever is asked
+    def stop(unit: str, *, wait: bool = True) -> None:
         raise StepFailed(f"cannot keep {unit} stopped")
 
     monkeypatch.setattr(node.services, "stop", stop)

@@ -158,12 +158,13 @@ class ExecutorService:
         """
         for left in reversed(range(CLEAN_UP_TRIES)):
             try:
-                return await asyncio.to_thread(self._clean_up, plan)
+                await asyncio.to_thread(self._clean_up, plan)
             except NodeUpgradeError as error:
                 log.warning("something of the run remains on the node", error=str(error), tries_left=left)
+            else:
+                return
             if left:
                 await asyncio.sleep(CLEAN_UP_PAUSE)
-        return None
 
     def _clean_up(self, plan: RunPlan) -> None:
         if self._is_needed_by_others(plan.run_id):

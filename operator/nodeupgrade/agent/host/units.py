@@ -34,8 +34,6 @@ STOP_SECONDS = 5
 """Until SIGKILL: systemd before 240 knows no WatchdogSignal, and no other signal ends a process that is frozen."""
 SHIELD_SECONDS_MORE = 15.0
 """What the shield may take to lower itself and to end streams, beyond the calls that it serves to their end."""
-FAILS_WITHIN = 12.0
-"""Seconds after which a shield that still ends has been lowered: one that cannot be has ended with an error by then."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
@@ -303,7 +301,7 @@ def _lower(services: ServiceManager) -> None:
         StepFailed: the shield cannot be lowered, since the runtime does not answer.
     """
     status = services.status(SHIELD)
-    end = time.monotonic() + FAILS_WITHIN
+    end = time.monotonic() + rescue_script.LOWERS_WITHIN
     while status.active_state == "deactivating" and time.monotonic() < end:  # afterwards, it is lowered and serves on
         time.sleep(0.2)
         status = services.status(SHIELD)

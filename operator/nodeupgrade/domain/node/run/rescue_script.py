@@ -30,7 +30,7 @@ LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
 LOWERS_WITHIN = 12
-"""Seconds after which a shield that was told to stop, and has not taken itself away, is killed: it may be frozen."""
+"""Seconds after which a shield that was told to stop is lowered, or has ended with an error; otherwise it is frozen."""
 ABSENT_SECONDS = 20
 """A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
 SYSTEMCTL_SECONDS = 120

@@ -109,8 +109,11 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
             message = f"node {node.name} was replaced by another one of the same name"
             yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
-        ours = held is None or held.spec.upgrade_ref.uid == rollout.upgrade.uid
-        if not ours and held is not None and not is_claimable(held, rollout.fleet.active_upgrades):
+        if (
+            held is not None
+            and held.spec.upgrade_ref.uid != rollout.upgrade.uid
+            and not is_claimable(held, rollout.fleet.active_upgrades)
+        ):
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=now)

@@ -310,7 +310,7 @@ def test_a_frozen_shield_is_killed_and_does_not_keep_the_kubelet_waiting(node: N
     assert node.calls.index("systemctl kill --signal=KILL nodeupgrade-shield.service") > node.calls.index("sleep 1")
 
 
-def test_a_shield_that_has_lowered_itself_may_serve_on(node: Node) -> None:
+def test_a_shield_that_has_lowered_itself_is_not_waited_for(node: Node) -> None:
     node.with_sockets("runtime", "shield").write("shield", "deactivating")
 
     node.look().look(21)
