@@ -15,6 +15,7 @@ from e2e import standin
 from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.errors import LabError
+from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
@@ -51,7 +52,8 @@ def refused(cluster: Cluster, name: str, reason: str) -> str:
     told = [c["message"] for c in states.values() if c["reason"] == reason]
     failures = [f["message"] for f in upgrade["status"].get("failures", []) if f["reason"] == reason]
     assert told or failures, upgrade["status"]
-    assert reason in {event["reason"] for event in cluster.events(name)}
+    # Events follow the status that they tell of.
+    wait_until(f"event {reason}", lambda: reason in {event["reason"] for event in cluster.events(name)}, timeout=60)
     assert states.get("Ready", {}).get("status") != "True"
     cluster.delete(name)
     return str((told + failures)[0])
