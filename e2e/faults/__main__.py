@@ -1,10 +1,13 @@
 """Inject every known fault into upgrades of a real node, and print how each run ended.
 
-``make e2e-faults`` takes some six hours on one node; ``python -m e2e.faults --only PREFIX`` selects, and ``--nodes 3
---keep``, then ``--node``, share them among nodes. The test suite runs a part.
+``make e2e-faults`` takes some six hours on one node; ``python -m e2e.faults --only PREFIX`` selects. Several nodes
+share them: a lab with ``--nodes 3 --keep``, then for each node ``--node NAME --part 1/3 --json FILE``. With ``--json``,
+what is in the file as it must be is not run again, and ``--page`` prints the file as the rows of docs/faults-as-run.md.
+The test suite runs a part.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,7 +39,10 @@ NOT_YET = "nodeupgrade.test/not-yet"
 @click.option("--node", "on", help="Node to use, of a lab that stands; so several of this command may share a lab.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing.")
 @click.option("--list", "listing", is_flag=True, help="Only list the faults.")
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per run to this file.")
+@click.option("--json", "file", type=click.Path(path_type=Path),
+              help="Append a line of JSON per run to this file; skip what ended as it must there.")  # fmt: skip
+@click.option("--part", default="1/1", show_default=True, metavar="K/N", help="Every N-th fault from the K-th on.")
+@click.option("--page", is_flag=True, help="Only print what is in the file as a table in Markdown.")
 def main(
     *,
     only: tuple[str, ...],
@@ -48,12 +54,21 @@ def main(
     keep: bool,
     listing: bool,
     file: Path | None,
+    part: str,
+    page: bool,
 ) -> None:
     """Try to break an upgrade on one real node.
 
     Faults of the API server and of the operator (api/, operator/) concern every node: nobody else may use the lab then.
     """
-    chosen = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
+    recorded = _recorded(file)
+    if page:
+        click.echo(_page(recorded))
+        return
+    first, step = (int(number) for number in part.split("/"))
+    done = {row.fault for row in recorded if not row.complaints}
+    wanted = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
+    chosen = [fault for fault in wanted[first - 1 :: step] if fault.name not in done]
     if listing:
         click.echo("\n".join(fault.name for fault in chosen))
         return
@@ -74,6 +89,23 @@ def main(
         _print(rows, ran_on)
     if any(row.complaints for row in rows):
         raise click.ClickException("not every run ended as it must")
+
+
+def _recorded(file: Path | None) -> list[Row]:
+    """Return the runs of a file, the last one of each fault, in the order of the table."""
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    last = {row.fault: row for row in (Row(**json.loads(line)) for line in lines)}
+    return [last[fault.name] for fault in FAULTS if fault.name in last]
+
+
+def _page(rows: Sequence[Row]) -> str:
+    lines = ["| fault | ended as | kubelet down, s | seconds |", "|---|---|---|---|"]
+    for row in rows:
+        reason = re.search(r"(?:^|; )([A-Z][A-Za-z]+): ", row.notes) if row.ended != "Succeeded" else None
+        ended = f"{row.ended}, `{reason[1]}`" if reason else row.ended
+        ended += "".join(f"; **{complaint}**" for complaint in row.complaints)
+        lines.append(f"| `{row.fault}` | {ended} | {row.down or '–'} | {row.seconds:.0f} |")
+    return "\n".join(lines)
 
 
 def _member(lab: str, node: str) -> Cluster:
