@@ -76,3 +76,14 @@ def delete(cluster: Cluster, *names: str) -> None:
     """Delete pods, and wait until the runtime runs none of their containers."""
     forget(cluster, *names)
     wait_until("the end of the pods", lambda: not any(map(cluster.runs, names)) or None, timeout=120)
+
+
+def wait_removed(cluster: Cluster, prefix: str) -> None:
+    """Wait until the runtime has no instance, not even an ended one, of pods whose names have this prefix."""
+
+    def left() -> bool:
+        found = cluster.node.snapshot()
+        pods = {c.pod for c in found.containers} | {s.pod for s in found.sandboxes}
+        return any(pod.startswith(f"{NAMESPACE}/{prefix}") for pod in pods)
+
+    wait_until("the removal of the pods", lambda: not left() or None, timeout=300)

@@ -178,6 +178,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
             yield
     finally:
         lab.kubectl("delete", "deployment", "-n", NAMESPACE, "rolling", "--wait=true", timeout=120)
+        pods.wait_removed(run.cluster, "rolling-")  # or the next run's oracle sees them go
 
 
 _NEVER: Object = {"restartPolicy": "Never"}
