@@ -80,7 +80,33 @@ def test_the_control_a_container_that_was_not_connected_turns_the_run_back() -> 
     assert (report.listed, report.ended) == ((FOLLOWER,), ())
 
 
-@pytest.mark.parametrize("exit_code", [137, 143, 255], ids=["killed", "terminated", "lost"])
+def lose_monitor(it: Story) -> None:
+    """The sandbox gets another monitor with the runtime's restart."""
+    sandbox = next(c.sandbox_id for c in it.plan.baseline.containers if c.id == it.container("nginx"))
+    before = it.node.runtime.sandboxes[sandbox]
+    assert before.monitor is not None
+    monitor = replace(before.monitor, started=before.monitor.started + 1)
+    it.node.runtime.sandboxes[sandbox] = replace(before, monitor=monitor)
+
+
+def test_how_it_ended_may_be_lost_with_the_runtime_that_was_being_stopped() -> None:
+    """As containerd 1.6 does: it deletes the task, and ends before it has written down with which exit code."""
+    report = following(255).tell()
+
+    assert (report.outcome, report.ended, report.with_runtime) == (Outcome.UPGRADED, (FOLLOWER,), (FOLLOWER,))
+
+
+def test_one_that_was_lost_with_its_monitor_turns_the_run_back() -> None:
+    it = following(255)
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: lose_monitor(it)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert FOLLOWER in report.listed
+
+
+@pytest.mark.parametrize("exit_code", [137, 143], ids=["killed", "terminated"])
 def test_one_that_somebody_ended_turns_the_run_back(exit_code: int) -> None:
     report = following(exit_code).tell()
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import ContainerCounts, ReportedHazard, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod, parse_pod
@@ -117,14 +118,22 @@ def after(*, ended: datetime, code: int = 1) -> Pod:
     return parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": [again]}})
 
 
-def reported(*, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False) -> Task:
-    """The task of a run of which the node reports these times, and maybe that the container ended by itself."""
+def reported(
+    *, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False, connected: bool = False
+) -> Task:
+    """The task of a run of which the node reports these times, and maybe that the container ended by itself.
+
+    With ``connected``, it was named beforehand as one that might end with the runtime.
+    """
     steps = (
         StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=stopped, finished_at=stopped),
         StepStatus(name="verify", result=StepResult.DONE, started_at=stopped, finished_at=settled),
     )
     counts = ContainerCounts(ended_list=("default/web/main",) if ended else ())
-    return replace(TASK, status=replace(TASK.status, steps=steps, containers=counts))
+    names = ("default/web/other", "default/web/main")
+    named = ReportedHazard(reason=Reason.RUNTIME_CONNECTION_LOST, pod=names[0], others=names[1:], warning=True)
+    hazards = (named,) if connected else ()
+    return replace(TASK, status=replace(TASK.status, steps=steps, containers=counts, hazards=hazards))
 
 
 LATER = END + timedelta(minutes=1)
@@ -139,6 +148,19 @@ DURING = STOPPED + timedelta(seconds=5)
         (reported(settled=LATER), after(ended=DURING), Verdict.FAILED, "restarted: default/web/main"),
         (reported(ended=True), after(ended=DURING, code=137), Verdict.FAILED, "restarted: default/web/main"),
         (reported(ended=True), after(ended=DURING, code=143), Verdict.FAILED, "restarted: default/web/main"),
+        (reported(ended=True), after(ended=DURING, code=255), Verdict.FAILED, "restarted: default/web/main"),
+        (
+            reported(ended=True, connected=True),
+            after(ended=DURING, code=137),
+            Verdict.FAILED,
+            "restarted: default/web/main",
+        ),
+        (
+            reported(ended=True, connected=True),
+            after(ended=DURING, code=255),
+            Verdict.SUCCEEDED,
+            "1 container not ended by the kubelet, as the node reports: default/web/main",
+        ),
         (
             reported(ended=True),
             after(ended=DURING, code=3),
@@ -152,8 +174,11 @@ DURING = STOPPED + timedelta(seconds=5)
             "1 container restarted before the run, as the node reports: default/web/main",
         ),
     ],
-    ids=["stop in the future", "settled at once", "settled in the future", "killed", "terminated", "crashed", "before"],
-)
+    ids=[
+        "stop in the future", "settled at once", "settled in the future", "killed", "terminated", "lost",
+        "connected and killed", "connected and lost", "crashed", "before",
+    ],
+)  # fmt: skip
 def test_what_a_node_reports_hides_nothing_that_the_api_shows(
     task: Task, pod: Pod, outcome: Verdict, told: str
 ) -> None:

@@ -23,11 +23,13 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.evidence.completion import is_over
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.pods import parse_pod
 
-KILLED = frozenset({137, 255})
+LOST = 255
+"""Exit code of a container of which the runtime does not know how it ended."""
+KILLED = frozenset({137, LOST})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
 TERMINATED = 143
 """Exit code of a SIGTERM: somebody wanted a container to end."""
@@ -139,7 +141,11 @@ def _as_wished(pod: Json) -> bool:
 
 
 def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
-    """Report whether a container that was connected to the runtime has ended, and nobody ended it."""
+    """Report whether a container that was connected to the runtime has ended, and nobody ended it.
+
+    containerd 1.6 may delete the task of a container that ends while it is being stopped, and itself end before it has
+    written down the exit code. Where the monitor of the pod lives on, nothing else loses it.
+    """
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
         return False
     ended = now.container(difference.container)
@@ -147,7 +153,16 @@ def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, a
         return False
     sandbox = now.sandbox(ended.sandbox_id)
     by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
-    return sandbox is not None and sandbox.ready and by_itself
+    unknown = ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
+    return sandbox is not None and sandbox.ready and (by_itself or unknown)
+
+
+def _is_monitored(plan: RunPlan, container: ContainerInstance, sandbox: SandboxInstance | None) -> bool:
+    """Report whether one monitor supervises the whole pod, and is the same as before."""
+    before, planned = plan.baseline.sandbox(container.sandbox_id), plan.baseline.container(container.id)
+    if sandbox is None or before is None or planned is None or before.monitor is None:
+        return False
+    return sandbox.monitor == before.monitor and planned.monitor in {None, before.monitor}
 
 
 def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:

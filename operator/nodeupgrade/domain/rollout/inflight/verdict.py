@@ -149,16 +149,30 @@ def _restarted(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, .
 def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
-    It does if the instance was killed. A container that ended with its pod is not shown by the API any more.
+    It does if the instance was killed, or if nothing is known of its end and it was not named beforehand as one that
+    may end with the runtime. A container that ended with its pod is not shown by the API any more.
     """
     shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
     seen = _seen_restarted(task, pods, None, None)
-    told = task.reported.containers.ended_list
-    return tuple(name for name in told if name not in seen or shown[name].previous_exit_code not in _KILLED)
+    connected = _connected_to_runtime(task)
+
+    def contradicted(name: str) -> bool:
+        code = shown[name].previous_exit_code
+        return code in _KILLED and not (code == _LOST and name in connected)
+
+    return tuple(name for name in task.reported.containers.ended_list if name not in seen or not contradicted(name))
 
 
-_KILLED = frozenset({None, 137, 143, 255})
+_LOST = 255
+"""Exit code of instances of which the runtime does not know how they ended."""
+_KILLED = frozenset({None, 137, 143, _LOST})
 """Exit codes of instances that were ended by a signal, or of which nothing is known."""
+
+
+def _connected_to_runtime(task: Task) -> frozenset[str]:
+    """Return the containers that the node side named before the run because its runtime's restart might end them."""
+    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_LOST)
+    return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
 
 
 def _restarted_later(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
