@@ -154,7 +154,7 @@ def upgrade(fleet: Fleet, name: str, version: str, **spec: object) -> None:
     assert conditions(ended)["Succeeded"]["status"] == "True", ended["status"]
     assert fleet.disturbed(before) == []
     assert polled.failures == []
-    assert polled.answers > 100
+    assert polled.answers > 20  # it was asked: a run takes half a minute
     fleet.lab.kubectl("delete", "nodeupgrade", name, "--wait=true", timeout=180)
 
 
