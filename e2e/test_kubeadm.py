@@ -146,7 +146,8 @@ def upgrade(fleet: Fleet, name: str, version: str, **spec: object) -> None:
     """Upgrade kubelets, and assert that no container of any node restarted and the API server answered all the time."""
     before = fleet.settled()
     with asked_all_the_time(fleet.lab) as polled:
-        fleet.apply(name, version, allowDowngrade=True, verify=quickly(), **spec)
+        every = {"all": True, "controlPlane": True}
+        fleet.apply(name, version, nodes=every, allowDowngrade=True, verify=quickly(), **spec)
         ended = fleet.wait(name, "its end", lambda it: conditions(it).get("Succeeded", {}).get("status") in ENDED)
     running = sum(len(snapshot.running()) for snapshot in before.values())
     print(f"\n{name}: {running} containers, {polled.answers} polls, {len(polled.failures)} failures")
