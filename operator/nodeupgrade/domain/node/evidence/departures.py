@@ -143,8 +143,8 @@ def _as_wished(pod: Json) -> bool:
 def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
     """Report whether a container that was connected to the runtime has ended, and nobody ended it.
 
-    A runtime that is being stopped may forget a container that ends meanwhile, and end itself before the exit code is on
-    disk. Where the monitor of the pod lives on, nothing else loses it; see docs/decisions/runtime-clients.md.
+    A runtime that is being stopped may forget a container that ends meanwhile, and end before the exit code is on disk.
+    Where the monitor of the pod lives on, nothing else loses it; see docs/decisions/runtime-clients.md.
     """
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
         return False
