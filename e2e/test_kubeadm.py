@@ -31,7 +31,7 @@ RELEASE = Version.parse(CONTROL_PLANE)
 PODS = 6
 STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 CONFIG_HASH = "kubernetes.io/config.hash"
-UID_LINE = re.compile(r"^  uid: .*\n", re.MULTILINE)
+UID_LINE = re.compile(r"^(?:  # nodeupgrade: .*\n)?  uid: .*\n", re.MULTILINE)
 ENDED = {"True", "False"}
 WAITS = "90s"
 """An API server that waits for a restarted etcd is away for more than a minute on a busy machine."""
