@@ -21,9 +21,9 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
-from nodeupgrade.simulation.node.kubelet import program
+from tests.doubles.node import SimulatedNode, manifest, pod_json
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.kubelet import program
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 PODS, STATIC = 110, 4

@@ -169,7 +169,7 @@ def _facts() -> Iterator[str]:
 
 
 def _builders() -> dict[str, list[str]]:
-    """Return for every class the modules that call it, apart from doubles."""
+    """Return for every class the modules that call it."""
     built = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).as_posix()
@@ -178,7 +178,7 @@ def _builders() -> dict[str, list[str]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        for name in () if module.startswith("simulation/") else called:
+        for name in called:
             built[name].append(module)
     return built
 

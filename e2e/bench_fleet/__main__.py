@@ -29,11 +29,11 @@ from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
 from nodeupgrade.ports.kube import PODS, UPGRADES
-from nodeupgrade.simulation.kube_agents import SimulatedAgents, takes
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.kubelets import vanishing
 from tests.contract.kube.test_operator_process import variables
+from tests.doubles.kube_agents import SimulatedAgents, takes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 NAME = "bench"

@@ -13,9 +13,9 @@ from itertools import islice
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.ports.kube import NODES, PODS
-from nodeupgrade.simulation.kube_fleet import pod_object
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.scale import large_node
+from tests.doubles.kube_fleet import pod_object
 
 WORKLOAD = "default"
 _NODES_AT_ONCE, _PODS_AT_ONCE = 40, 120  # an etcd transaction holds 128 operations and 1.5 MB

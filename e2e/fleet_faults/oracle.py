@@ -9,7 +9,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.simulation.kube import Key
+from tests.doubles.kube import Key
 
 _AT_WORK = frozenset({TaskAction.UPGRADE, TaskAction.ABORT})
 

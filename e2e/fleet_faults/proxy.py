@@ -24,7 +24,7 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 
 T = TypeVar("T")
 LONGEST_PAUSE = 60.0

@@ -19,9 +19,9 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.election.elector import LEASE_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, PODS, UPGRADES, ConflictError
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
-from nodeupgrade.simulation.virtual_time import run
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import FleetSimulator, Part
+from tests.doubles.virtual_time import run
 
 NAMESPACE = "nodeupgrade-system"
 NAME = "rollout"

@@ -26,10 +26,9 @@ OF_OTHERS = {
     "api/reasons.py",
     "api/values.py",
     "kubelet/",
-    "simulation/",
 }
 """Where the word is not about what this project does with containerd: what the CRI is in its versions, a reason's own
-name, the form of an API field, flags and defaults of kubelets, and doubles, which play a node that has it."""
+name, the form of an API field, flags and defaults of kubelets."""
 
 
 def naming(package: Path, parts: Iterable[str] = ("",)) -> set[str]:

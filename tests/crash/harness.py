@@ -27,7 +27,7 @@ from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.simulation.node import (
+from tests.doubles.node import (
     Behaviour,
     Crash,
     Moment,
@@ -37,9 +37,9 @@ from nodeupgrade.simulation.node import (
     pod_json,
     supervise,
 )
-from nodeupgrade.simulation.node.calls import Interrupt, never
-from nodeupgrade.simulation.node.containers.pods import computed_hash
-from nodeupgrade.simulation.node.containers.runtime_restart import (
+from tests.doubles.node.calls import Interrupt, never
+from tests.doubles.node.containers.pods import computed_hash
+from tests.doubles.node.containers.runtime_restart import (
     KIND,
     REMEMBERING,
     RUNTIME_UNIT,
@@ -47,9 +47,9 @@ from nodeupgrade.simulation.node.containers.runtime_restart import (
     TUNED_CONFIG,
     TUNING_DROP_IN,
 )
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
-from nodeupgrade.simulation.node.planning import STAGED
-from nodeupgrade.simulation.node.services import RUNTIME_COMMAND
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
+from tests.doubles.node.planning import STAGED
+from tests.doubles.node.services import RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)

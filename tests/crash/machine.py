@@ -20,12 +20,12 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
-from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
-from nodeupgrade.simulation.node.containers.records import Stored
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.simulation.node.storage.disk import Image, ModelDisk
-from nodeupgrade.simulation.node.storage.view import DiskView
 from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
+from tests.doubles.node import Behaviour, Moment, SimulatedNode
+from tests.doubles.node.containers.records import Stored
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.storage.disk import Image, ModelDisk
+from tests.doubles.node.storage.view import DiskView
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")
 RUNS = Path("/var/lib/nodeupgrade/runs")

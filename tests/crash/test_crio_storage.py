@@ -16,9 +16,9 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
-from nodeupgrade.simulation.node import Crash
-from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from tests.contract.node.crio_storage import go_json, specification
+from tests.doubles.node import Crash
+from tests.doubles.node.storage.disk import ModelDisk
 
 STORAGE = PurePosixPath("/var/lib/containers/storage/overlay-containers")
 OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))

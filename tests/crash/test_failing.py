@@ -5,8 +5,6 @@ from collections.abc import Callable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.host.packages import STATUS
 from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.simulation.node import Moment, supervise
-from nodeupgrade.simulation.node.calls import Interrupt, never
 from tests.crash.harness import (
     ALL_WAYS,
     HARMLESS_LEFTOVERS,
@@ -18,6 +16,8 @@ from tests.crash.harness import (
     failing_once,
     wrongs,
 )
+from tests.doubles.node import Moment, supervise
+from tests.doubles.node.calls import Interrupt, never
 
 HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (apt-mark unhold kubelet:amd64 takes"
 """That dpkg does not take the hold back keeps no node out of service; but it has to be said."""

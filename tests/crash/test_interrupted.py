@@ -8,8 +8,6 @@ import pytest
 from nodeupgrade.domain.node.files import backup_path, staged_path
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.simulation.node import Moment, supervise
-from nodeupgrade.simulation.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 from tests.crash.harness import (
     ALL_WAYS,
     CONFIG,
@@ -22,6 +20,8 @@ from tests.crash.harness import (
     world,
     wrongs,
 )
+from tests.doubles.node import Moment, supervise
+from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 
 PARTS = 8
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""

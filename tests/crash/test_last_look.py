@@ -8,11 +8,11 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node import last_look
-from nodeupgrade.simulation.node import Moment, SimulatedNode
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from tests.crash.harness import OLD, World, back, forward, wrongs
+from tests.doubles.node import Moment, SimulatedNode
+from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.services import KUBELET_UNIT
 
 START = f"services.start {KUBELET_UNIT}"
 RESTART = f"services.restart {RUNTIME_UNIT}"

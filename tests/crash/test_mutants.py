@@ -114,7 +114,7 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         known = tuple(r for r in journal.records if r.step is not COMMIT)
         uncommitted(node, plan, Journal(known))  # type: ignore[arg-type]
 
-    patch.setattr("nodeupgrade.simulation.node.supervisor.fence_after_reboot", mutant)
+    patch.setattr("tests.doubles.node.supervisor.fence_after_reboot", mutant)
 
 
 @pytest.mark.parametrize(

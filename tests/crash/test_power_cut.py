@@ -22,9 +22,9 @@ from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.run import journal
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.ports.node.disk import Disk
-from nodeupgrade.simulation.node import Crash
-from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from tests.crash.machine import Machine, Wreck
+from tests.doubles.node import Crash
+from tests.doubles.node.storage.disk import ModelDisk
 
 PARTS = 8
 ENDS = {False: Outcome.UPGRADED, True: Outcome.ROLLED_BACK}

@@ -17,11 +17,11 @@ from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.simulation.node import Crash, Moment, supervise
-from nodeupgrade.simulation.node import reboot as reboot_node
-from nodeupgrade.simulation.node.calls import never
-from nodeupgrade.simulation.node.kubelet import PROGRAM
 from tests.crash.harness import WAYS, World, world, wrongs
+from tests.doubles.node import Crash, Moment, supervise
+from tests.doubles.node import reboot as reboot_node
+from tests.doubles.node.calls import never
+from tests.doubles.node.kubelet import PROGRAM
 
 
 def play(world: World, *, through: bool) -> None:

@@ -8,9 +8,9 @@ import pytest
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.runtime import RestartTuning
-from nodeupgrade.simulation.node import Moment
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
 from tests.crash.harness import WAYS, World, forward, wrongs
+from tests.doubles.node import Moment
+from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
 
 
 def slow(after: World, seconds: float = 7.0) -> World:

@@ -3,8 +3,8 @@
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.run.failpoints import FIRST_REWRITTEN
 from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_UNIT
 from tests.crash.harness import World, stopping, stopping_back, wrongs
+from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_UNIT
 
 RESTART = f"services.restart {RUNTIME_UNIT}"
 HELD_SECONDS = 100.0

@@ -4,16 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.simulation.node import (
-    Behaviour,
-    Crash,
-    Moment,
-    SimulatedNode,
-    manifest,
-    plan_for,
-    pod_json,
-)
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27
 from tests.crash.harness import (
     CONFIG,
     DPKG,
@@ -29,6 +19,16 @@ from tests.crash.harness import (
     World,
     wrongs,
 )
+from tests.doubles.node import (
+    Behaviour,
+    Crash,
+    Moment,
+    SimulatedNode,
+    manifest,
+    plan_for,
+    pod_json,
+)
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27
 
 GAP = st.integers(min_value=0, max_value=25)
 """Effects between two blows; a run has about fifty."""

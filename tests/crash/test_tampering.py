@@ -9,10 +9,6 @@ from nodeupgrade.domain.node.host.packages import STATUS
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.steps.kubelet import swap_binary
-from nodeupgrade.simulation.node import Moment
-from nodeupgrade.simulation.node.calls import Interrupt
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.simulation.node.planning import BACKUP, STAGED
 from tests.crash.harness import (
     CONFIG,
     LIMITS_DROP_IN,
@@ -24,6 +20,10 @@ from tests.crash.harness import (
     forward,
     wrongs,
 )
+from tests.doubles.node import Moment
+from tests.doubles.node.calls import Interrupt
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.planning import BACKUP, STAGED
 
 STRANGER = program("v1.31.1")
 SWAP = f"files.replace {PROGRAM}"

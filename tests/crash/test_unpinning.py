@@ -6,10 +6,10 @@ import pytest
 
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, supervise
-from nodeupgrade.simulation.node.calls import never
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
 from tests.crash.harness import Strike, crashing, moments
+from tests.doubles.node import SimulatedNode, manifest, plan_for, supervise
+from tests.doubles.node.calls import never
+from tests.doubles.node.containers.pods import MANIFESTS
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 LIMITS = Limits(settle=2.0)

@@ -12,7 +12,7 @@ from nodeupgrade.api.encoding.json import Json, timestamp
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
 from tests.golden.cli.worlds import of_world, told_by_the_operator
 

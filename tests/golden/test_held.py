@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.ports.kube import NODES
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
 
 ANNOTATED = {

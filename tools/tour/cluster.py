@@ -13,8 +13,8 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, NODES, PODS, UPGRADES, KubeApi
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part, pod_object
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import FleetSimulator, Part, pod_object
 
 NODES_MADE, PODS_PER_NODE = 40, 5
 REFUSES, TURNS_BACK, CORDONED = "node-17", "node-23", "node-31"

@@ -10,8 +10,8 @@ from nodeupgrade.adapters.health import ClusterProbe
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.upgrade.health import HealthCheck, PrometheusQuery
 from nodeupgrade.domain.rollout.health import HealthState
-from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.health.prometheus import binary, running
+from tests.doubles.kube import InMemoryKube
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.kube.apiserver import ApiServer
+from tests.doubles.kube import InMemoryKube
 
 ROOT = Path(__file__).parents[3]
 GOODBYE_SECONDS = 60

@@ -27,10 +27,10 @@ from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import task_object, task_spec
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 NAME = "scale"

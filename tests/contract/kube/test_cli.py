@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.cli.main import main
-from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

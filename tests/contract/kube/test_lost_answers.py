@@ -18,12 +18,12 @@ from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.conftest import forget_upgrades
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import REAL
 from tests.contract.kube.faulty_proxy import Request, answer_is_lost, faulty_proxy
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import FleetSimulator
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 NAME, NODE = "lost-answers", "lost-answers-0"

@@ -13,10 +13,10 @@ from nodeupgrade.adapters.kube.failures import FENCE
 from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
-from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod, task_object, task_spec
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -28,11 +28,11 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, NotFoundError
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer, free_ports
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.faulty_proxy import Harm, Request, Which, answers, faulty_proxy, never_arrives, says
 from tests.contract.kube.test_rollout import remove_deleted_agents
+from tests.doubles.kube_fleet import FleetSimulator
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -13,9 +13,9 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
+from tests.doubles.kube_fleet import FleetSimulator
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storywords import summed_up

@@ -18,10 +18,10 @@ from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import PODS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.conftest import MANIFESTS, serving
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_rollout import remove_deleted_agents
+from tests.doubles.kube_fleet import FleetSimulator
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -21,11 +21,11 @@ from nodeupgrade.engine.informer.informer import Informer
 from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import LEASES, NODES, PODS, TASKS, UPGRADES, Resource
-from nodeupgrade.simulation.kube_agents import SimulatedAgents
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.kubelets import vanishing
 from tests.contract.kube.test_operator_process import Operator, operator_process
+from tests.doubles.kube_agents import SimulatedAgents
+from tests.doubles.kube_fleet import FleetSimulator
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

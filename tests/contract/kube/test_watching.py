@@ -10,8 +10,8 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, ExpiredError, WatchEvent, WatchEventType
-from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.kube.test_kube_api import pod
+from tests.doubles.kube import InMemoryKube
 
 LABEL = "nodeupgrade.dev/test"
 SECONDS = 180

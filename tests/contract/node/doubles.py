@@ -14,22 +14,22 @@ from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.containers.runtime_restart import (
+from tests.contract.node.installed import INSTALLED, KUBELET
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
+from tests.doubles.node.containers.runtime_restart import (
     KIND,
     REMEMBERING,
     RUNTIME_PROGRAM,
     RUNTIME_UNIT,
     STOPPING,
 )
-from nodeupgrade.simulation.node.packages import SimulatedPackages
-from nodeupgrade.simulation.node.services import KUBELET_UNIT
-from nodeupgrade.simulation.node.simulated import SimulatedNode
-from nodeupgrade.simulation.node.storage.disk import ModelDisk
-from nodeupgrade.simulation.node.storage.files import SimulatedFiles
-from nodeupgrade.simulation.node.timeline import Timeline
-from tests.contract.node.installed import INSTALLED, KUBELET
+from tests.doubles.node.packages import SimulatedPackages
+from tests.doubles.node.services import KUBELET_UNIT
+from tests.doubles.node.simulated import SimulatedNode
+from tests.doubles.node.storage.disk import ModelDisk
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.timeline import Timeline
 from tests.unit.domain.node.shielded import shielded_plan
 
 ZERO = HashValue("0")

@@ -17,7 +17,7 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 
 HERE = Path(__file__).parent
 FILES = HERE / "files"

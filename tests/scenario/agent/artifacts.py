@@ -7,7 +7,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.ports.artifacts import CopyError
-from nodeupgrade.simulation.node.simulated import SimulatedNode
+from tests.doubles.node.simulated import SimulatedNode
 
 
 @dataclass(frozen=True)

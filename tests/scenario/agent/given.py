@@ -10,7 +10,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain import bundle
-from nodeupgrade.simulation.node.kubelet import program
+from tests.doubles.node.kubelet import program
 
 
 def small_bundle(root: Path) -> Path:

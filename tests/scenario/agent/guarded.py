@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.spec import GuardGrant
-from nodeupgrade.simulation.node import pod_json
+from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world
 
 Make = Callable[[], World]

@@ -28,9 +28,9 @@ from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
 from nodeupgrade.ports.node.kubelet import Answer
-from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint
+from tests.doubles.node import SimulatedNode, manifest, pod_json
+from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.artifacts import SimulatedArtifacts
 from tests.scenario.agent.given import small_bundle, upgrade_task
 from tests.scenario.agent.host import SimulatedHost

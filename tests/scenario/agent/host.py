@@ -12,7 +12,7 @@ from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
 from nodeupgrade.ports.node.packages import Packages
 from nodeupgrade.ports.node.services import ServiceManager
-from nodeupgrade.simulation.node import SimulatedNode
+from tests.doubles.node import SimulatedNode
 
 
 class Credentials(AsKubelet, Protocol):

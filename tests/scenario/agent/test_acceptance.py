@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import PreflightSettings
 from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.simulation.node import pod_json
+from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import RUN, World, make_world
 
 

@@ -11,8 +11,8 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.run.failpoints import VARIABLE, WRONG_HASH
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.doubles.node import Behaviour
+from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import (
     BACKUP,
     NEW,

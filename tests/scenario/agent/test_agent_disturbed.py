@@ -18,8 +18,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.ports.kube import RejectedError, UnavailableError, WatchEventType
-from nodeupgrade.simulation.node import Behaviour, pod_json
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.doubles.node import Behaviour, pod_json
+from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
 
 FIRST = RunId(f"{RUN}.1")

@@ -16,7 +16,7 @@ from nodeupgrade.api.shared.node_files import KeyReference, NodeFile
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.simulation.node.containers.pods import manifest
+from tests.doubles.node.containers.pods import manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 
 VALUE = "swordfish-in-every-container"

@@ -15,8 +15,8 @@ from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.doubles.node import Behaviour
+from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, Killed, World, quiet, untouched, upgraded
 
 FIRST, SECOND = RunId(f"{RUN}.1"), RunId("0123abcd-2.1")

@@ -12,7 +12,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.node_files import LARGEST_FILE, KeyReference, NodeFile
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.simulation.node import Behaviour
+from tests.doubles.node import Behaviour
 from tests.scenario.agent.harness import NEW, OLD, World, make_world, untouched, upgraded
 
 CONFIG, AUTHORITY = "/var/lib/kubelet/config.yaml", "/etc/kubernetes/ca.crt"

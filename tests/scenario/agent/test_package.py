@@ -9,7 +9,7 @@ from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.api.task.status import StepResult, TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.host.packages import INFO, PROGRAM, STATUS
-from nodeupgrade.simulation.node import Behaviour
+from tests.doubles.node import Behaviour
 from tests.scenario.agent.harness import NEW, World, make_world, untouched
 
 INSTALLED = b"Package: kubelet\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.30.14-1.1\n"

@@ -15,8 +15,8 @@ from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, volume_on_node
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
-from nodeupgrade.simulation.node import manifest, pod_json
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
+from tests.doubles.node import manifest, pod_json
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, SOURCE, Killed, World, make_world
 
 VARIED = (

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import ReportedHazard, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
-from nodeupgrade.simulation.node import pod_json
+from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world, untouched
 
 SLICE = {

@@ -12,14 +12,14 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.node.evidence.verification import differences
-from nodeupgrade.simulation.node import SimulatedNode, pod_json
-from nodeupgrade.simulation.node.containers.runtime_restart import (
+from tests.doubles.node import SimulatedNode, pod_json
+from tests.doubles.node.containers.runtime_restart import (
     RUNTIME_CONFIG,
     RUNTIME_PROGRAM,
     RUNTIME_UNIT,
     TUNED_CONFIG,
 )
-from nodeupgrade.simulation.node.services import KUBELET_UNIT
+from tests.doubles.node.services import KUBELET_UNIT
 from tests.scenario.agent.harness import OLD, PODS, RUN, World, make_world, untouched, upgraded
 
 Change = Callable[[SimulatedNode], None]

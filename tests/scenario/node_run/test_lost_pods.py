@@ -10,7 +10,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.journal import Mark, Outcome, Record, parse
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.node import LEASE_KEEPER
-from nodeupgrade.simulation.node import Behaviour, Crash, supervise
+from tests.doubles.node import Behaviour, Crash, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story
 
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
-from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json
+from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
 LATE = parse_pod(pod_json("late", "app", sidecars=("proxy",)))

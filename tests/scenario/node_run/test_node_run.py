@@ -17,10 +17,10 @@ from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
-from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, SICKENS_SECONDS, STATE, program, state
-from nodeupgrade.simulation.node.planning import BACKUP, STAGED
+from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, SICKENS_SECONDS, STATE, program, state
+from tests.doubles.node.planning import BACKUP, STAGED
 
 LIMITS = Limits(settle=5.0)
 START = "services.start kubelet.service"

@@ -16,8 +16,8 @@ from nodeupgrade.domain.node.run.run_status import run_status
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Crash, Moment, plan_for
-from nodeupgrade.simulation.node.containers.runtime_restart import REMEMBERING, STOPPING
+from tests.doubles.node import Crash, Moment, plan_for
+from tests.doubles.node.containers.runtime_restart import REMEMBERING, STOPPING
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
 FOLLOWER = "default/web/nginx"

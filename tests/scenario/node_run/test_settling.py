@@ -18,8 +18,8 @@ from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour, Moment
-from nodeupgrade.simulation.node.kubelet import SYNC_SECONDS
+from tests.doubles.node import Behaviour, Moment
+from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
 
 SETTLING = 1.5

@@ -12,8 +12,8 @@ from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour, Crash
-from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
+from tests.doubles.node import Behaviour, Crash
+from tests.doubles.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
 from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
 

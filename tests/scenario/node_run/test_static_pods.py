@@ -15,8 +15,8 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import parse
 from nodeupgrade.domain.node.run.run_status import run_status
 from nodeupgrade.domain.node.shield import Shielded
-from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
+from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
+from tests.doubles.node.containers.pods import MANIFESTS
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 LIMITS = Limits(settle=5.0)

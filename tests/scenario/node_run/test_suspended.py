@@ -7,9 +7,9 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.engine.node.facts import runtime_found
-from nodeupgrade.simulation.node import Behaviour
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT
-from nodeupgrade.simulation.node.kubelet import SICKENS_SECONDS
+from tests.doubles.node import Behaviour
+from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
+from tests.doubles.node.kubelet import SICKENS_SECONDS
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_shield import journal_of, old_kubelet_is_not_quiet
 

@@ -19,8 +19,8 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
-from nodeupgrade.simulation.kube import InMemoryKube, merged
-from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.doubles.kube import InMemoryKube, merged
+from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.scenario.rollout.scripted_health import ScriptedHealth
 
 CONDITIONS = {

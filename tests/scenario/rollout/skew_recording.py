@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.encoding.json import Json, timestamp
-from nodeupgrade.simulation.kube import InMemoryKube, Key
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube import InMemoryKube, Key
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
 PARTS = {"node-1": Part.ROLL_BACK}

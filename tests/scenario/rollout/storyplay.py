@@ -34,7 +34,7 @@ from nodeupgrade.domain.rollout.failures import next_look
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.select.state_checks import PATIENCE
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
-from nodeupgrade.simulation.kube import InMemoryKube, merged
+from tests.doubles.kube import InMemoryKube, merged
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
 from tests.scenario.rollout.scripted_health import COMES_TO
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path

@@ -1,7 +1,7 @@
 """How decisions are told in stories."""
 
 from nodeupgrade.domain.rollout.actions import Claim, NodeAction, Reopen
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 
 PARTS = {
     "succeeds": Part.SUCCEED,

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.domain.rollout.failures import FAILURES
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
 TRIALS = int(os.environ.get("DELETIONS_TRIALS", "24"))

@@ -12,7 +12,7 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
 FOLLOW_SECONDS = 60.0

@@ -9,7 +9,7 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.domain.agent_pods import COMPONENT_LABEL
 from nodeupgrade.engine.rollout.agent_pod import ARTIFACT_CONTAINER, KEEPER_CONTAINER
 from nodeupgrade.ports.kube import PODS, TASKS
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 WHERE = PODS.within(NAMESPACE)

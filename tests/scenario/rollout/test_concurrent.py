@@ -25,8 +25,8 @@ from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"

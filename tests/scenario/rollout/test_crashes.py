@@ -11,7 +11,7 @@ from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 

@@ -14,8 +14,8 @@ from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.domain.election.contender import DURATION, RETRY
 from nodeupgrade.engine.election.elector import LEASE_NAME, ElectionClock, Elector
 from nodeupgrade.ports.kube import LEASES, Resource, UnavailableError
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.virtual_time import run
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.virtual_time import run
 from tests.scenario.rollout.harness import NAMESPACE, START
 
 T = TypeVar("T")

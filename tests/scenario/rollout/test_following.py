@@ -16,7 +16,7 @@ from nodeupgrade.engine.rollout import reconcile
 from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 NAME = "to-1-33"

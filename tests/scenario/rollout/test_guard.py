@@ -13,8 +13,8 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Scene
 
 

@@ -20,8 +20,8 @@ from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.scenario.rollout.harness import NAMESPACE, START, Scene, upgrade_object
 
 NAME = "to-1-33"

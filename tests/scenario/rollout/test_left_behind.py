@@ -5,7 +5,7 @@ import pytest
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import RestoreCordon
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 NAME = "to-1-33"

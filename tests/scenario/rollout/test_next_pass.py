@@ -17,7 +17,7 @@ from nodeupgrade.engine.rollout.passes import Pace, Pass
 from nodeupgrade.engine.rollout.reading.gathering import look_at
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UnavailableError
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
 
 NAME = "to-1-33"

@@ -18,7 +18,7 @@ from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout import reconcile
 from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 from tests.scenario.rollout.harness import Scene
 
 NEWER = {"type": "Degraded", "status": "True", "reason": "OfANewerVersion", "message": "what a newer operator said"}

@@ -8,7 +8,7 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
 CHANGING = Reason.CONTROL_PLANE_CHANGING

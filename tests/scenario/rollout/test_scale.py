@@ -22,7 +22,7 @@ from nodeupgrade.domain.rollout.inflight.claims import WRITES_AT_ONCE
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.simulation.kube_fleet import node_object
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import check_status, upgrade_object
 
 NODES = 5000

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.upgrade.status import Condition
 from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import START, Scene
 
 QUOTA = (

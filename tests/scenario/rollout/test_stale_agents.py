@@ -9,7 +9,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
 from nodeupgrade.engine.rollout.leftovers.stale_agents import UNDOUBTED
 from nodeupgrade.ports.kube import PODS, TASKS
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 AGENTS = PODS.within(NAMESPACE)

@@ -13,7 +13,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player

@@ -15,7 +15,7 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.terms import FixedTerm
 

@@ -28,10 +28,10 @@ from nodeupgrade.engine.rollout.reading.reader import InformedFleet
 from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_agents import SimulatedAgents
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
-from nodeupgrade.simulation.virtual_time import run
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_agents import SimulatedAgents
+from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.virtual_time import run
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"

@@ -13,7 +13,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.terms import FixedTerm
 from tests.scenario.rollout.test_takeover import AGENTS, at_work, set_ready

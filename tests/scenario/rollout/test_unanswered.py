@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.test_takeover import at_work
 

@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, render
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runs import BusyError
-from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 

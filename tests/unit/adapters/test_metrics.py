@@ -12,7 +12,7 @@ from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, S
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import TASKS, UPGRADES
-from nodeupgrade.simulation.kube_fleet import Part
+from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
 NAME = "to-1-33"

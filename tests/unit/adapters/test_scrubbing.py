@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Record
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
-from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 SECRET, AS_STORED = b"PASSWORD=swordfish", b"UEFTU1dPUkQ9c3dvcmRmaXNo"
 MANIFEST = "U0VDUkVU"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.systemd.watchdog import FEEDS, Watchdog, WatchedClock
-from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
+from tests.doubles.node.timeline import SimulatedClock, Timeline
 
 SECONDS = 0.4
 ASKED = {"WATCHDOG_USEC": str(int(SECONDS * 1e6))}

@@ -13,10 +13,10 @@ from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.domain.node.host.packages import STATUS, Package
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
-from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.wiring.node import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT
 from tests.crash.harness import DPKG, PACKAGE, PACKAGES
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 from tests.unit.adapters.test_scrubbing import records
 
 

@@ -14,9 +14,9 @@ from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
-from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.simulation.node.planning import STAGED
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.planning import STAGED
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 RUN = RunId("run-1")

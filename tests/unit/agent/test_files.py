@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.files import EntryKind, NewFile, staged_path
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.simulation.node import SimulatedNode, plan_for
+from tests.doubles.node import SimulatedNode, plan_for
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 ATTRIBUTE = "user.label"

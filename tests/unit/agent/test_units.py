@@ -16,8 +16,8 @@ from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
-from nodeupgrade.simulation.node import SimulatedNode, plan_for
-from nodeupgrade.simulation.node.containers.runtime_restart import TUNED_CONFIG
+from tests.doubles.node import SimulatedNode, plan_for
+from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
 
 PLAN = replace(
     plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13"), kubeconfig="/etc/kubernetes/kubelet 100%.conf"

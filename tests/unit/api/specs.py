@@ -3,7 +3,7 @@
 from typing import Any
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 from tests.unit.api.places import PLACES
 
 DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64

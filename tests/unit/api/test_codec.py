@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json
+from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json
 
 
 class Colour(StrEnum):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.encoding.json import MalformedObjectError, field_name, from_json, merge_patch
 from nodeupgrade.api.task.status import TaskStatus
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 
 VALUES = st.recursive(
     st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),

@@ -11,7 +11,7 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports import changes
 from nodeupgrade.cli.reports.changes import Change
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 
 DECISIONS: dict[str, Callable[[Upgrade], Change]] = {
     "pause": changes.pause,

@@ -19,8 +19,8 @@ from nodeupgrade.cli.reports.duration import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.waves import WaveRoster
-from nodeupgrade.simulation.kube import merged
-from nodeupgrade.simulation.kube_fleet import node_object
+from tests.doubles.kube import merged
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import upgrade_object
 
 NOW = datetime(2026, 3, 2, 22, tzinfo=UTC)

@@ -13,7 +13,7 @@ from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
-from nodeupgrade.simulation.node import SimulatedNode, pod_json
+from tests.doubles.node import SimulatedNode, pod_json
 
 UNIT = "kubelet.service"
 CONFIG, DROP_INS, KUBECONFIG = "/var/lib/kubelet/config.yaml", "/etc/kubelet.d", "/etc/kubelet.conf"

@@ -24,9 +24,9 @@ from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_UNIT
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
+from tests.doubles.node import SimulatedNode, manifest, pod_json
+from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
 from tests.unit.domain.node.checks.sound import request
 
 STAGED = PurePosixPath("/usr/bin/.staged")

@@ -32,7 +32,7 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 
 ENOUGH = 3000
 """Turns of the event loop after which whatever can happen has happened."""

@@ -18,7 +18,7 @@ from nodeupgrade.engine.rollout.writing.budget import Rank, WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.rollout.writing.results import Results
 from nodeupgrade.ports.kube import ConflictError, RejectedError, UnavailableError
-from nodeupgrade.simulation.kube_fleet import node_object
+from tests.doubles.kube_fleet import node_object
 
 STATUS = WriteStatus(status=UpgradeStatus(), reason=Reason.PROGRESSING, message="")
 

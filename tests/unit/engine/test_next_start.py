@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.engine.node.facts.next_start import next_start
 from nodeupgrade.kubelet.settings import UNCONFIGURED
-from nodeupgrade.simulation.node import SimulatedNode
+from tests.doubles.node import SimulatedNode
 from tests.unit.domain.node.checks.sound import unit
 
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"

@@ -14,7 +14,7 @@ from nodeupgrade.engine.rollout import notifier as notifiers
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.ports.notifications import DeliveryError
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import START, Scene
 
 

@@ -11,9 +11,9 @@ from nodeupgrade.domain.node.run.patience import longest, seconds_without_progre
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS
 from nodeupgrade.engine.node.steps.kubelet import swap_binary
-from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json, supervise
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
-from nodeupgrade.simulation.node.planning import BACKUP
+from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
+from tests.doubles.node.planning import BACKUP
 
 WORK = list(Step)
 

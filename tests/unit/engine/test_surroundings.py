@@ -20,7 +20,7 @@ from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
-from nodeupgrade.simulation.node import SimulatedNode, pod_json
+from tests.doubles.node import SimulatedNode, pod_json
 from tests.unit.domain.node.checks.sound import WEB, facts, kubelet, pod, readiness, unit
 
 V = KubeletVersion.parse

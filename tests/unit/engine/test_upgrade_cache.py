@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.engine.rollout.reading.upgrade_cache import UpgradeCache
 from nodeupgrade.ports.kube import UPGRADES, Page, Resource
-from nodeupgrade.simulation.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object
 
 

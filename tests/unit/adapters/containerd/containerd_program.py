@@ -8,9 +8,9 @@ from nodeupgrade.adapters.containerd.restart.tuning import SETTING, USUAL
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.storage.files import SimulatedFiles
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/containerd"
 CONFIG = "/etc/containerd/config.toml"

@@ -13,7 +13,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node.storage.disk import Image, ModelDisk
+from tests.doubles.node.storage.disk import Image, ModelDisk
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
 
 ROOT = PurePosixPath("/var/lib/docker")

@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.evidence.departures import Evidence, divide, may_be
 from nodeupgrade.domain.node.evidence.verification import unplanned
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 NODE = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx", "log"), pod_json("db", "postgres")])
 PLAN: RunPlan = plan_for(NODE, "v1.33.13")

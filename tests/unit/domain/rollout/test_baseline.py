@@ -10,8 +10,8 @@ import pytest
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
-from nodeupgrade.simulation.kube import merged
-from nodeupgrade.simulation.kube_fleet import pod_object
+from tests.doubles.kube import merged
+from tests.doubles.kube_fleet import pod_object
 
 STOPPED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SETTLED = STOPPED + timedelta(seconds=30.5)

@@ -15,8 +15,8 @@ from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict
-from nodeupgrade.simulation.kube import merged
-from nodeupgrade.simulation.kube_fleet import pod_object
+from tests.doubles.kube import merged
+from tests.doubles.kube_fleet import pod_object
 
 STOPPED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SETTLED = STOPPED + timedelta(seconds=80)

@@ -21,7 +21,7 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.rescue_script import FileBefore
-from nodeupgrade.simulation.node import SimulatedNode, plan_for
+from tests.doubles.node import SimulatedNode, plan_for
 from tests.unit.domain.node.checks.sound import instance, inventory
 
 SYSTEMCTL = """#!/bin/sh

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from nodeupgrade.domain.node.run.failpoints import Failpoint
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.timeline import Timeline
 
 EFFECT_SECONDS = 0.001
 

@@ -7,9 +7,9 @@ from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RefusedCall, RuntimeCall, Shielded
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.runtime import SimulatedRuntime
+from tests.doubles.node.timeline import Timeline
 
 
 class SimulatedShield:

@@ -9,12 +9,12 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
 from nodeupgrade.engine.node.node import LEASE_KEEPER, SHIELD
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.containers.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
-from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
-from nodeupgrade.simulation.node.shield import SimulatedShield
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
+from tests.doubles.node.containers.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
+from tests.doubles.node.kubelet import PROGRAM, SimulatedKubelet
+from tests.doubles.node.shield import SimulatedShield
+from tests.doubles.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
 RESTART_SECONDS = 10.0
@@ -198,7 +198,7 @@ class SimulatedServices:
             return ("Permission denied",) if unit in self.unstartable else ()
         return () if self._runtime.troubles.silent else ("level=info",)
 
-    def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
+    def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit."""
         with self._calls.effect(f"services.start {unit}"):
             if unit in self.lost:
@@ -219,7 +219,7 @@ class SimulatedServices:
         with self._calls.effect(f"services.kill {unit}"):
             self.active.discard(unit)
 
-    def stop(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
+    def stop(self, unit: str, *, wait: bool = True) -> None:
         """Stop a unit."""
         with self._calls.effect(f"services.stop {unit}"):
             if unit == KUBELET_UNIT:

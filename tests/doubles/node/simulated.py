@@ -8,17 +8,17 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
-from nodeupgrade.simulation.node.containers.runtime import SimulatedRuntime
-from nodeupgrade.simulation.node.containers.runtime_restart import KIND, RUNTIME_PROGRAM
-from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
-from nodeupgrade.simulation.node.packages import SimulatedPackages
-from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
-from nodeupgrade.simulation.node.shield import SimulatedShield
-from nodeupgrade.simulation.node.storage.files import SimulatedFiles
-from nodeupgrade.simulation.node.storage.journal import SimulatedJournal
-from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.containers.runtime import SimulatedRuntime
+from tests.doubles.node.containers.runtime_restart import KIND, RUNTIME_PROGRAM
+from tests.doubles.node.kubelet import PROGRAM, SimulatedKubelet, program
+from tests.doubles.node.packages import SimulatedPackages
+from tests.doubles.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
+from tests.doubles.node.shield import SimulatedShield
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.storage.journal import SimulatedJournal
+from tests.doubles.node.timeline import SimulatedClock, Timeline
 
 SECONDS_TO_SETTLE = 5.0
 

@@ -8,9 +8,9 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
 from nodeupgrade.domain.node.host.disk_usage import DiskUsage
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.runtime_restart import PLACES
-from nodeupgrade.simulation.node.kubelet import stamp_of
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.runtime_restart import PLACES
+from tests.doubles.node.kubelet import stamp_of
 
 FREE_BYTES = 10 * 1024**3
 LONG_AGO = 1e9
@@ -53,7 +53,7 @@ class SimulatedFiles:
         data = self._disk.get(str(path))
         return None if data is None else stamp_of(data)
 
-    def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:  # noqa: ARG002 - no modes here
+    def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file."""
         with self._calls.effect(f"files.write {path}"):
             self._disk[str(path)] = data
@@ -63,7 +63,7 @@ class SimulatedFiles:
         with self._calls.effect(f"files.copy {target}"):
             self._disk[str(target)] = self._required(source)
 
-    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:  # noqa: ARG002
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
         """Require both files to exist; there are no attributes to copy here."""
         with self._calls.effect(f"files.adopt {target}"):
             self._required(pattern)

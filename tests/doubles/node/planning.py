@@ -18,10 +18,10 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.engine.node.facts.next_start import with_files
-from nodeupgrade.simulation.node.containers.pods import MANIFESTS
-from nodeupgrade.simulation.node.kubelet import STATE, program
-from nodeupgrade.simulation.node.services import KUBELET_UNIT
-from nodeupgrade.simulation.node.simulated import SimulatedNode
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.kubelet import STATE, program
+from tests.doubles.node.services import KUBELET_UNIT
+from tests.doubles.node.simulated import SimulatedNode
 
 STAGED = "/usr/bin/.kubelet.staged"
 BACKUP = "/usr/bin/.kubelet.before"

@@ -20,11 +20,11 @@ from nodeupgrade.kubelet.dry_run import NOWHERE
 from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers.pods import compared, computed_hash, is_over, static_pods
-from nodeupgrade.simulation.node.containers.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.shield import SimulatedShield
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers.pods import compared, computed_hash, is_over, static_pods
+from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
+from tests.doubles.node.shield import SimulatedShield
+from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"

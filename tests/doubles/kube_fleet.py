@@ -29,7 +29,7 @@ from nodeupgrade.domain.agent_pods import RUN_LABEL, PodRole
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, KEEPER_CONTAINER, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
-from nodeupgrade.simulation.kube import merged
+from tests.doubles.kube import merged
 
 
 class Part(StrEnum):

@@ -21,11 +21,11 @@ from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimeProcess
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
-from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.containers import runtime_restart
-from nodeupgrade.simulation.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document
-from nodeupgrade.simulation.node.containers.runtime_restart import PLACES, RUNTIME_PROGRAM
-from nodeupgrade.simulation.node.timeline import Timeline
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.containers import runtime_restart
+from tests.doubles.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document
+from tests.doubles.node.containers.runtime_restart import PLACES, RUNTIME_PROGRAM
+from tests.doubles.node.timeline import Timeline
 
 MONITORS_GET_SECONDS, TUNED_SECONDS = 5.0, 20.0
 ELSEWHERE = "/var/lib/elsewhere"
@@ -112,7 +112,7 @@ class SimulatedRuntime:
             for i, stored in held.items()
         }
 
-    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:  # noqa: ARG002
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
         """Who uses its sockets."""
         self._calls.read("runtime.clients")
         if why := self.troubles.unseen_followers:
@@ -140,7 +140,7 @@ class SimulatedRuntime:
         """Report what a restart would cost."""
         return runtime_restart.hazards(seen.inventory)
 
-    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - every start is understood here
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Give monitors more time."""
         self._calls.read("runtime.restart_tuning")
         return runtime_restart.tuning()

@@ -21,8 +21,8 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
-from nodeupgrade.simulation.kube_schema import reject_misfits
-from nodeupgrade.simulation.watch_log import Entry, WatchLog
+from tests.doubles.kube_schema import reject_misfits
+from tests.doubles.watch_log import Entry, WatchLog
 
 UNNAMED = "unnamed"
 """The manager of changes to Nodes by a client that names none."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, MutableMapping
 from pathlib import PurePath
 
-from nodeupgrade.simulation.node.storage.disk import ModelDisk
+from tests.doubles.node.storage.disk import ModelDisk
 
 
 class DiskView(MutableMapping[str, bytes]):

@@ -23,8 +23,8 @@ from itertools import product
 from pathlib import PurePath
 from typing import TypeAlias
 
-from nodeupgrade.simulation.node.storage.prefix import common_length
-from nodeupgrade.simulation.node.storage.room import Room
+from tests.doubles.node.storage.prefix import common_length
+from tests.doubles.node.storage.room import Room
 
 MOST_PENDING = 10
 """More unsynchronised changes of names in a directory are an error: their outcomes are too many to enumerate."""

@@ -7,8 +7,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
-from nodeupgrade.simulation.node.calls import Crash
-from nodeupgrade.simulation.node.simulated import SimulatedNode
+from tests.doubles.node.calls import Crash
+from tests.doubles.node.simulated import SimulatedNode
 
 ATTEMPTS = 12
 RESTART_SECONDS = 1.0

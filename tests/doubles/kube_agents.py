@@ -16,7 +16,7 @@ from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError
-from nodeupgrade.simulation.kube_fleet import FleetSimulator
+from tests.doubles.kube_fleet import FleetSimulator
 
 STARTING = 0.05
 SHARES = {TaskPhase.PENDING: 0.05, TaskPhase.STAGING: 0.2, TaskPhase.RUNNING: 0.05, TaskPhase.VERIFYING: 0.65}

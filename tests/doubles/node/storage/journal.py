@@ -1,7 +1,7 @@
 """A journal on the simulated disk, in the format of the real one."""
 
 from nodeupgrade.domain.node.run.journal import Journal, Record, parse, render, without_images
-from nodeupgrade.simulation.node.calls import Calls
+from tests.doubles.node.calls import Calls
 
 
 class SimulatedJournal:

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
-from nodeupgrade.simulation.node.calls import Calls
+from tests.doubles.node.calls import Calls
 
 
 class SimulatedPackages:
