@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from tools import generate_protobuf, run_tests
 CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE_ROOT = CHECKOUT / "operator"
 LONGEST_MODULE = 400
-MOST_MODULES = 12
-"""In one folder of the package or of the lab, besides its ``__init__``."""
 LARGEST_FILE_BYTES = 1_000_000
 
 
@@ -77,18 +74,6 @@ def test_no_module_is_too_long_to_hold_in_mind() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
 
     assert named([path for path, lines in lengths.items() if lines > LONGEST_MODULE]) == []
-
-
-def test_no_folder_has_more_modules_than_one_sees_at_a_glance() -> None:
-    shown = (SOURCE_ROOT, CHECKOUT / "e2e" / "lab")
-    rooms = Counter(
-        path.parent
-        for path in modules()
-        if path.name != "__init__.py" and any(path.is_relative_to(place) for place in shown)
-    )
-
-    assert len(rooms) > 50
-    assert named([room for room, found in rooms.items() if found > MOST_MODULES]) == []
 
 
 def test_the_core_uses_paths_as_values_only() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.domain.node.checks.drift.running import compare
+from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.kubelet.settings import configured
 
 RECORDED = sorted((Path(__file__).parent / "configz").glob("*.json"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.state.files import state_files_are_readable
+from nodeupgrade.domain.node.checks.state import state_files_are_readable
 from nodeupgrade.kubelet.layout import CPU_STATE, DEVICE_STATE, MEMORY_STATE, read_layout
 from nodeupgrade.kubelet.state.devices import read_devices
 from nodeupgrade.kubelethash import KubeletVersion

@@ -1,6 +1,6 @@
 """Releases of the kubelet that are better not chosen as a target, with what makes each defect matter to a node.
 
-To add a release, add an entry to `KNOWN_BAD`: `domain/node/checks/releases.py` reads that table, and no other code is
+To add a release, add an entry to `KNOWN_BAD`: `domain/node/checks/kubelet.py` reads that table, and no other code is
 needed unless the concern is new. Find the releases in upstream's changelogs: the first one from the source before and
 after the regression, or from a note that names it, and for each branch the one that has the fix. Leave out what cannot
 be found there. A defect that needs more than one property of a node gets a check of its own, which names it in
@@ -16,7 +16,7 @@ from nodeupgrade.kubelethash.changes import issue, pull
 
 
 class Concern(StrEnum):
-    """What a node must have for a release's defect to matter there; `domain/node/checks/releases.py` looks for it."""
+    """What a node must have for a release's defect to matter there; `domain/node/checks/kubelet.py` looks for it."""
 
     EVERY_NODE = "every node"
     ENDED_PODS = "pods that have ended"

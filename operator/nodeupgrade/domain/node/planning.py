@@ -12,8 +12,8 @@ from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
-from nodeupgrade.domain.node.checks.proof import Proof
-from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.checks.hashes import Proof
+from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.evidence.completion import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting

@@ -16,23 +16,28 @@ from nodeupgrade.domain.node.checks import (
     dependants,
     drift,
     files,
+    hashes,
+    host,
     kubelet,
+    packages,
+    placement,
+    pod_security,
     pods,
     probes,
-    proof,
     releases,
+    resources,
     runtime,
+    runtime_drift,
     services,
+    sockets,
     startup,
     state,
     surroundings,
     units,
     volumes,
 )
-from nodeupgrade.domain.node.checks.drift import runtime as runtime_drift
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.proof import Proof
-from nodeupgrade.domain.node.checks.surroundings import sockets
+from nodeupgrade.domain.node.checks.hashes import Proof
 
 F = TypeVar("F")
 
@@ -55,6 +60,25 @@ def _socket_users(proven: Proof) -> sockets.SocketUsers:
     return proven.users
 
 
+ADMISSION: tuple[Check[admission.Admission], ...] = (
+    placement.pods_fit,
+    *admission.CHECKS,
+    *resources.CHECKS,
+    placement.host_ports_are_free,
+    placement.labels_are_read_first,
+    placement.labels_tell_the_platform,
+    pod_security.groups_policy_is_supported,
+    pod_security.user_namespaces_are_recorded,
+    admission.static_pods_stand_alone,
+)
+"""Checks of whether a kubelet that starts would admit every pod again."""
+
+ADMISSION_WARNINGS: tuple[Check[admission.Admission], ...] = (
+    *pod_security.WARNINGS,
+    resources.claims_are_recorded,
+    resources.ended_pods_keep_their_phase,
+)
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
     *kubelet.CHECKS,
@@ -63,42 +87,42 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,
-    *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
+    *_reading(lambda facts: facts.readiness, (*startup.CHECKS, *host.CHECKS), when=runtime.is_as_expected),
     *_reading(lambda facts: facts.readiness, state.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
-    *_reading(lambda facts: facts.admission, admission.CHECKS),
-    *_reading(lambda facts: facts.admission, state.OF_PODS),
+    *_reading(lambda facts: facts.admission, ADMISSION),
+    *_reading(lambda facts: facts.admission, (state.devices_are_on_record,)),
     pods.placements_are_met,
     pods.taints_are_tolerated,
     *_reading(lambda facts: facts.conditions, condition.CHECKS),
     kubelet.health_can_be_asked,
     *releases.CHECKS,
     *_reading(lambda facts: facts.volumes, volumes.CHECKS),
-    *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
+    *_reading(lambda facts: facts.surroundings, (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet)),
     *(each.of(_files, when=lambda facts: facts.files is not None) for each in files.CHECKS),
 )
 """Checks that may forbid a run."""
 
 WAY_BACK: tuple[Check[NodeFacts], ...] = _reading(
-    lambda facts: facts.way_back, admission.CHECKS, when=lambda facts: facts.files is not None
+    lambda facts: facts.way_back, ADMISSION, when=lambda facts: facts.files is not None
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 
-PROOFS: tuple[Check[Proof], ...] = (*proof.CHECKS, *(each.of(_socket_users) for each in sockets.CHECKS))
+PROOFS: tuple[Check[Proof], ...] = (*hashes.CHECKS, *(each.of(_socket_users) for each in sockets.CHECKS))
 """Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
     *pods.WARNINGS,
-    *_reading(lambda facts: facts.readiness, startup.WARNINGS),
+    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS)),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, (*services.WARNINGS, *dependants.WARNINGS)),
-    *_reading(lambda facts: facts.admission, admission.WARNINGS),
+    *_reading(lambda facts: facts.admission, ADMISSION_WARNINGS),
     *_reading(lambda facts: facts.conditions, condition.WARNINGS),
     *releases.WARNINGS,
     *_reading(lambda facts: facts.volumes, volumes.WARNINGS),

@@ -9,9 +9,9 @@ from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.admission.exclusive import is_guaranteed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.volumes.facts import claims_of
+from nodeupgrade.domain.node.checks.resources import is_guaranteed
+from nodeupgrade.domain.node.checks.volumes import claims_of
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import known_defects
 from nodeupgrade.kubelet.known_defects import Concern, KnownDefect

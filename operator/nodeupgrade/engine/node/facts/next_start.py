@@ -6,8 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.node.checks.drift import Start
-from nodeupgrade.domain.node.checks.drift.command import Command, command
+from nodeupgrade.domain.node.checks.drift import Command, Start, command
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
 from nodeupgrade.domain.node.host.mounts import is_mount_point, is_read_only
 from nodeupgrade.engine.node.facts.files_after import FilesAfter

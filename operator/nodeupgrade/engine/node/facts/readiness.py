@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespace, seccomp_profiles
+from nodeupgrade.domain.node.checks.admission import HostFacts
+from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.domain.node.host.mounts import has_option, is_read_only
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.pods import Pod

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.checks.drift.runtime import RuntimeAsFound
+from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.host.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo

@@ -11,8 +11,8 @@ from nodeupgrade.api.shared.run_settings import KubeletSettings, ShieldPolicy, V
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks.drift.runtime import RuntimeAsFound
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import (

@@ -11,18 +11,19 @@ from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
-    admission,
     condition,
     files,
+    host,
+    packages,
     probes,
     registry,
     releases,
     services,
+    sockets,
     startup,
     surroundings,
     volumes,
 )
-from nodeupgrade.domain.node.checks.surroundings import sockets
 from tests.unit.domain.node.checks import (
     test_conditions,
     test_files,
@@ -42,9 +43,12 @@ Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
     "files": (files.CHECKS, [given for _, given in test_files.REFUSED.values()]),
-    "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
+    "startup": (
+        (*startup.CHECKS, *host.CHECKS),
+        [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()],
+    ),
     "admission": (
-        (*admission.CHECKS, *admission.WARNINGS),
+        (*registry.ADMISSION, *registry.ADMISSION_WARNINGS),
         [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
     ),
     "condition": (
@@ -71,7 +75,7 @@ ROOMS: dict[str, Cases] = {
         [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
     ),
     "surroundings": (
-        (*surroundings.CHECKS, *surroundings.WARNINGS),
+        (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet, *surroundings.WARNINGS),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
         + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW],
     ),

@@ -11,8 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks.surroundings import CHECKS
-from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
+from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm, package_manager_leaves_the_kubelet
 from nodeupgrade.domain.node.host.packages import HELD, DpkgState, Package, record_of
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
@@ -141,7 +140,10 @@ def _asked(
     policy: PackagePolicy,
     dpkg: DpkgState | None = DpkgState(),  # noqa: B008 - frozen
 ) -> tuple[Finding, ...]:
-    return ask(CHECKS, around(program=str(USUAL), package=package, package_policy=policy, dpkg=dpkg))
+    return ask(
+        (package_manager_leaves_the_kubelet,),
+        around(program=str(USUAL), package=package, package_policy=policy, dpkg=dpkg),
+    )
 
 
 def test_of_several_architectures_the_installed_one_counts() -> None:

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.checks.pods import (
     static_pods_run_on,
     taints_are_tolerated,
 )
-from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
+from nodeupgrade.domain.node.checks.registry import ADMISSION, CHECKS, preflight
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo
@@ -270,7 +270,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-NOT_OF_ADMISSION = [check for check in CHECKS if ".checks.admission." not in check.room]
+NOT_OF_ADMISSION = [check for check in CHECKS if check.name not in {admission.name for admission in ADMISSION}]
 ROOMS = {"kubelet", "runtime", "units", "pods"}
 """Rooms whose checks are tried here one by one; other rooms have tests of their own."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks import startup, state
+from nodeupgrade.domain.node.checks import host, startup, state
 from nodeupgrade.domain.node.checks.startup import WARNINGS
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
@@ -15,7 +15,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 from tests.unit.domain.node.checks.start import test_starting, test_state_files
 
-CHECKS = (*startup.CHECKS, *state.CHECKS)
+CHECKS = (*startup.CHECKS, *host.CHECKS, *state.CHECKS)
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 OLD_STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":3242152201}'

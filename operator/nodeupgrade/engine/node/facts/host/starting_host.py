@@ -6,9 +6,8 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
-from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
-from nodeupgrade.domain.node.checks.startup.providers import named_in
+from nodeupgrade.domain.node.checks.host import PROTECTED
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
 from nodeupgrade.domain.node.cluster.clock import ahead
 from nodeupgrade.domain.node.host.disk_usage import DiskUsage
 from nodeupgrade.domain.node.runtime_info import RuntimeInfo

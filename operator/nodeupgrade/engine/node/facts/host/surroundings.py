@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings
-from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.host.mounts import holder
 from nodeupgrade.domain.node.host.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.domain.node.units.status import UnitStatus

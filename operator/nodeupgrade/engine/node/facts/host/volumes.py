@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.volumes.facts import VolumeClaim, Volumes, claims_of, heeds_deletion
+from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
 from nodeupgrade.domain.node.host.mounted_volumes import mounted_volumes
 from nodeupgrade.engine.node.facts.readiness import mounts
 from nodeupgrade.engine.node.node import HostView

@@ -7,8 +7,9 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, HostFacts
-from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
+from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.node.checks.amounts import allocatable, amounts, demand
+from nodeupgrade.domain.node.checks.registry import ADMISSION as CHECKS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured

@@ -7,7 +7,9 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.admission import CHECKS, WARNINGS, Admission, HostFacts
+from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.node.checks.registry import ADMISSION as CHECKS
+from nodeupgrade.domain.node.checks.registry import ADMISSION_WARNINGS as WARNINGS
 from tests.unit.domain.node.checks.admission import test_admission
 from tests.unit.domain.node.checks.admission.admitted import (
     GPU,

@@ -10,7 +10,7 @@ from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.drift.runtime import CHECKS, RuntimeAsFound
+from nodeupgrade.domain.node.checks.runtime_drift import CHECKS, RuntimeAsFound
 from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import StartingHost
-from nodeupgrade.domain.node.checks.state import CHECKS, OF_PODS
+from nodeupgrade.domain.node.checks.state import CHECKS, devices_are_on_record
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import UNCONFIGURED
@@ -171,7 +171,7 @@ def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str =
 
 
 def test_a_running_pod_whose_device_is_not_on_record_would_lose_it() -> None:
-    [finding] = ask(OF_PODS, with_device({**ENTRY, "ContainerName": "other"}))
+    [finding] = ask((devices_are_on_record,), with_device({**ENTRY, "ContainerName": "other"}))
 
     assert (finding.reason, finding.subject) == (Reason.POD_WOULD_NOT_BE_ADMITTED, "default/web")
     assert "its container app has example.com/gpu, of which" in finding.detail
@@ -188,4 +188,4 @@ def test_a_running_pod_whose_device_is_not_on_record_would_lose_it() -> None:
     ],
 )
 def test_devices_that_are_on_record_or_elsewhere_reported_are_let_pass(fine: Admission) -> None:
-    assert list(ask(OF_PODS, fine)) == []
+    assert list(ask((devices_are_on_record,), fine)) == []

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import check
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, security_contexts, spec_of
+from nodeupgrade.domain.node.checks.admission import Admission, rejected, security_contexts, spec_of
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
@@ -149,3 +149,6 @@ def _first_of(mapping: Any, length: object) -> int | None:
     first = mapping["hostId"]
     known = isinstance(first, int) and isinstance(length, int) and mapping["containerId"] == 0
     return first if known and mapping["length"] == length and first % length == 0 else None
+
+
+WARNINGS: tuple[Check[Admission], ...] = (seccomp_profiles_are_there, user_namespaces_stay_as_they_are)

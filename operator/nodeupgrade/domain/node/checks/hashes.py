@@ -12,7 +12,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.surroundings.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
 

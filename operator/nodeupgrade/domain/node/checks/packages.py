@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
+from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.node.host.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")

@@ -1,0 +1,298 @@
+"""Checks of admission: would a kubelet that starts admit every pod again? One check for each condition of admission.
+
+A kubelet admits all pods again when it starts, running or not, static pods included, in the order of their creation
+and source by source; it kills those that it rejects (kubernetes #123980, still true). The order decides which pods are
+rejected, not whether any is; so these checks ask whether all of them fit together.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.state.devices import DeviceCheckpoint, read_devices
+from nodeupgrade.kubelethash import KubeletVersion
+
+# The facts that a kubelet's admission of pods depends on.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """Properties of the host that admission depends on.
+
+    Attributes:
+        apparmor: whether AppArmor is enabled in the kernel.
+        profiles: the loaded AppArmor profiles, as far as they can be read.
+        numa_nodes: number of NUMA nodes.
+        device_plugins: names of the sockets of device plugins.
+        seccomp: the seccomp profiles that pods name and the node has.
+        namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
+    """
+
+    apparmor: bool = False
+    profiles: frozenset[str] = frozenset()
+    numa_nodes: int = 1
+    device_plugins: frozenset[str] = frozenset()
+    seccomp: frozenset[str] = frozenset()
+    namespaces: Mapping[str, bytes] = field(default_factory=dict)
+
+
+NOTHING_SEEN = HostFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The facts that the checks judge.
+
+    Attributes:
+        node: the Node object.
+        pods: the node's pods, static ones taken from their manifests.
+        settings: the configuration that the kubelet will start with.
+        gates: feature gates that are set.
+        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
+        state: content of the kubelet's state files, by their path below its root directory.
+        alone: whether only the new kubelet would start with this configuration.
+    """
+
+    node: Json
+    pods: tuple[Pod, ...]
+    settings: Configured
+    gates: Mapping[str, bool]
+    current: KubeletVersion | None
+    target: KubeletVersion
+    host: HostFacts = HostFacts()
+    state: Mapping[str, bytes] = field(default_factory=dict)
+    alone: bool = False
+
+    @property
+    def devices(self) -> DeviceCheckpoint | None:
+        """Return what the kubelet has noted of devices; ``None`` if it would find nothing that it can read."""
+        return read_devices(self.state.get(DEVICE_STATE))
+
+    @property
+    def starting(self) -> tuple[KubeletVersion, ...]:
+        """Return the kubelets that may be started so: the new one, and by a rollback the old one."""
+        return (self.target,) if self.current is None or self.alone else (self.target, self.current)
+
+    def admitted(self) -> Iterator[Pod]:
+        """Return the pods that are admitted again: all that have not finished."""
+        return (pod for pod in self.pods if not pod.finished)
+
+
+def all_containers(pod: Pod) -> Iterator[Json]:
+    """Return every container of a pod's spec except ephemeral ones."""
+    return (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
+
+
+def spec_of(pod: Pod) -> Json:
+    """Return a pod's spec."""
+    spec: Json = pod.raw.get("spec") or {}
+    return spec
+
+
+def security_contexts(pod: Pod) -> Iterator[Json]:
+    """Return the security contexts of a pod and of its containers."""
+    for holder in (spec_of(pod), *all_containers(pod)):
+        yield holder.get("securityContext") or {}
+
+
+def rejected(pod: Pod, detail: str) -> Finding:
+    """Return a finding: a kubelet that starts would kill this pod."""
+    return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)
+
+
+# Checks of what single pods require: an operating system, sysctls, AppArmor, sidecars.
+
+APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT),
+    covers=(Hazard.SIDECARS_UNKNOWN,),
+)
+def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
+    """No kubelet that may start rejects sidecars, as 1.28 does while its gate is off, or is the first not to know them.
+
+    Older kubelets wait for a sidecar to end, as for any init container. If the running kubelet is one of them, that
+    does not forbid the upgrade, nor a rollback to it.
+    """
+    for version in facts.starting:
+        known, by_default = history.SIDECARS.applies_to(version), history.SIDECARS_BY_DEFAULT.applies_to(version)
+        gated = known and not by_default and not facts.gates.get("SidecarContainers", False)
+        unlearned = version == facts.target and history.SIDECARS.begins_between(version, facts.current)
+        if not gated and not unlearned:
+            continue
+        for pod in facts.admitted():
+            named = [container.name for container in pod.containers if container.role is Role.SIDECAR]
+            if named:
+                why = "rejects" if gated else "does not know"
+                yield rejected(
+                    pod,
+                    f"kubelet {version} {why} restartable init containers, and {', '.join(named)} of it "
+                    "is one, so it would be killed or never start again; delete the pod first, or choose "
+                    f"{history.SIDECARS_BY_DEFAULT.since} or later",
+                )
+        return  # the other version would only report the same pods again
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())),
+    covers=(Hazard.SYSCTL_FORBIDDEN,),
+)
+def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
+    """Every sysctl of a pod is allowed by the kubelet, by default or by its configuration."""
+    allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
+    for pod in facts.admitted():
+        context = spec_of(pod).get("securityContext") or {}
+        for sysctl in context.get("sysctls") or ():
+            name = str(sysctl.get("name", "")).replace("/", ".")
+            if any(_matches(pattern.replace("/", "."), name) for pattern in allowed):
+                continue
+            for version in facts.starting:
+                safe = history.SAFE_SYSCTLS.get(name)
+                if safe is None or not safe.applies_to(version):
+                    yield rejected(
+                        pod,
+                        f"it sets sysctl {name}, which kubelet {version} does not allow with the configuration on "
+                        "disk, so it would be killed (SysctlForbidden); list it in allowedUnsafeSysctls",
+                    )
+                    break
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,), covers=(Hazard.OPERATING_SYSTEM_DIFFERS,)
+)
+def operating_system_fits(facts: Admission) -> Iterator[Finding]:
+    """No pod requires another operating system."""
+    compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
+    for pod in facts.admitted():
+        system = (spec_of(pod).get("os") or {}).get("name", "linux")
+        labels = (pod.raw.get("metadata") or {}).get("labels") or {}
+        asked = labels.get("kubernetes.io/os", "linux") if compared else "linux"
+        if system != "linux":
+            yield rejected(pod, f"its spec.os is {system}, so any kubelet here would reject it (PodOSNotSupported)")
+        elif asked != "linux":
+            yield rejected(
+                pod,
+                f"its label kubernetes.io/os is {asked}, so a kubelet from {history.OS_LABEL_COMPARED.since} on would "
+                "reject it (PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod",
+            )
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.APPARMOR_PROFILES_LOOKED_UP,),
+    covers=(Hazard.APPARMOR_PROFILE_MISSING,),
+)
+def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
+    """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
+    looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
+    for pod in facts.admitted():
+        asked = tuple(dict.fromkeys(_profiles(pod)))
+        missing = [name for name in asked if name and name not in facts.host.profiles]
+        if asked and not facts.host.apparmor:
+            yield rejected(
+                pod, "it asks for AppArmor, which is off on this host, so it would be killed; delete the pod first"
+            )
+        elif missing and looked_up:
+            yield rejected(
+                pod, f"it asks for the AppArmor profile {missing[0]}, which is not loaded; load it: apparmor_parser"
+            )
+
+
+def _profiles(pod: Pod) -> Iterator[str]:
+    """Yield the localhost profiles that a pod requests, and an empty name for any other kind of profile."""
+    for key, value in ((pod.raw.get("metadata") or {}).get("annotations") or {}).items():
+        if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
+            yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""
+    for holder in (spec_of(pod), *all_containers(pod)):
+        profile: Json = (holder.get("securityContext") or {}).get("appArmorProfile") or {}
+        if profile.get("type", "Unconfined") != "Unconfined":
+            yield str(profile.get("localhostProfile") or "")
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
+
+
+# Check of static pods: do they depend on the API server?
+
+_GATE = "PreventStaticPodAPIReferences"
+_BY_THEMSELVES = frozenset(
+    {
+        "awsElasticBlockStore", "azureDisk", "cephfs", "cinder", "downwardAPI", "emptyDir", "fc", "flexVolume",
+        "flocker", "gcePersistentDisk", "gitRepo", "hostPath", "image", "iscsi", "nfs", "photonPersistentDisk",
+        "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+    }
+)  # fmt: skip
+"""The kinds of volumes that need nothing from the API, unless they name a Secret."""
+_VARIABLES = (("configMapKeyRef", "a ConfigMap"), ("secretKeyRef", "a Secret"))
+_ALL_VARIABLES = (("configMapRef", "a ConfigMap"), ("secretRef", "a Secret"))
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.STATIC_PODS_BY_THEMSELVES,),
+    covers=(Hazard.STATIC_POD_REFERS_TO_API,),
+)
+def static_pods_stand_alone(facts: Admission) -> Iterator[Finding]:
+    """No static pod refers to an object of the API, where a kubelet that may start does not run such pods."""
+    refusing = history.STATIC_PODS_BY_THEMSELVES
+    version = next((each for each in facts.starting if refusing.applies_to(each)), None)
+    if version is None or facts.gates.get(_GATE) is False:
+        return
+    for pod in facts.admitted():
+        if pod.from_manifest and (reference := _reference(pod)) is not None:
+            yield rejected(
+                pod,
+                f"it is a static pod and refers to {reference}, so kubelet {version} would not run it and kill it "
+                f"({refusing.reference}); take the reference out of its manifest",
+            )
+
+
+def _reference(pod: Pod) -> str | None:
+    """Return the kind of the first object of the API that a static pod refers to, or ``None``."""
+    spec = spec_of(pod)
+    if spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        return "a ServiceAccount"
+    if spec.get("imagePullSecrets"):
+        return "a Secret"
+    if spec.get("resourceClaims"):
+        return "a ResourceClaim"
+    for container in pod.containers:
+        if (found := _in_environment(container.spec)) is not None:
+            return found
+    return next((found for volume in spec.get("volumes") or () if (found := _in_volume(volume)) is not None), None)
+
+
+def _in_environment(container: Json) -> str | None:
+    sources = [(variable.get("valueFrom") or {}, _VARIABLES) for variable in container.get("env") or ()]
+    sources += [(source, _ALL_VARIABLES) for source in container.get("envFrom") or ()]
+    return next((what for source, kinds in sources for key, what in kinds if source.get(key)), None)
+
+
+def _in_volume(volume: Json) -> str | None:
+    kinds = {key: value for key, value in volume.items() if key != "name" and value is not None}
+    if "projected" in kinds:
+        sources = [source for each in kinds["projected"].get("sources") or () for source in each]
+        return next((f"what a projected volume takes from {each}" for each in sources if each != "downwardAPI"), None)
+    if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
+        return "a Secret"
+    return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
+
+
+CHECKS: tuple[Check[Admission], ...] = (
+    operating_system_fits,
+    sysctls_are_allowed,
+    apparmor_is_there,
+    sidecars_are_known,
+)

@@ -1,0 +1,234 @@
+"""Checks of the condition of pods: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding, named
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
+from nodeupgrade.domain.pods import Pod, Role, container_statuses
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion
+
+# The facts that tell what pods and containers are doing.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodConditions:
+    """The facts that the checks judge.
+
+    Attributes:
+        pods: the node's pods from the API server; manifests show nothing of what happens.
+        inventory: what the runtime holds.
+        current: version of the running kubelet; ``None`` if unknown.
+        now: the present time by the node's clock.
+        lasts: how long a run may take, from the kubelet's stop to the end of its watch.
+    """
+
+    pods: tuple[Pod, ...]
+    inventory: Inventory
+    current: KubeletVersion | None
+    target: KubeletVersion
+    now: datetime
+    lasts: timedelta
+
+    def active(self) -> Iterator[Pod]:
+        """Return the pods that have not ended, without this project's own."""
+        return (pod for pod in self.pods if not pod.finished and RUN_LABEL not in pod.labels)
+
+    def held(self, pod: Pod) -> Iterator[ContainerInstance]:
+        """Return the containers of a pod that the runtime holds, running or not."""
+        return (container for container in self.inventory.containers if container.pod.uid == pod.ref.uid)
+
+
+def statuses_of(pod: Pod) -> dict[str, Json]:
+    """Return the statuses of a pod's containers as the API serves them, by name."""
+    return {str(status.get("name")): status for status in container_statuses(pod.raw.get("status") or {})}
+
+
+def moment(text: object) -> datetime | None:
+    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+# Warnings about pods that may end by themselves during a run, or whose loss nothing would make good.
+
+RECENTLY = timedelta(minutes=10)
+"""How long a kubelet remembers that a container has crashed: twice its longest back-off."""
+
+
+@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.CRASH_LOOP,))
+def containers_do_not_crash(facts: PodConditions) -> Iterator[Finding]:
+    """No container is in a crash loop; a new kubelet forgets its back-off, and starts it at once."""
+    crashing = [
+        f"{pod.ref}/{name}"
+        for pod in facts.active()
+        for name, status in statuses_of(pod).items()
+        if _crashes(facts, status) and _is_restarted(pod, name)
+    ]
+    if crashing:
+        detail = (
+            f"{counted(len(crashing), 'container')} ended within the last {RECENTLY.seconds // 60} minutes, and a new "
+            f"kubelet forgets the back-off of what ends again: {named(crashing)}"
+        )
+        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
+
+
+@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.DEADLINE_EXPIRES,))
+def deadlines_are_far(facts: PodConditions) -> Iterator[Finding]:
+    """No pod's activeDeadlineSeconds are over before the run is."""
+    ending = [str(pod.ref) for pod in facts.active() if _ends_during(facts, pod)]
+    if ending:
+        detail = (
+            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
+            f"while the run still watches: {named(ending)}"
+        )
+        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
+
+
+@check(Reason.LOSS_NOT_HEALED, covers=(Hazard.LOSS_NOT_HEALED,))
+def pods_would_be_replaced(facts: PodConditions) -> Iterator[Finding]:
+    """Every pod is static or has a controller that makes it anew."""
+    lost = [str(pod.ref) for pod in facts.active() if not _is_replaced(pod)]
+    if lost:
+        detail = f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
+        yield Finding(reason=Reason.LOSS_NOT_HEALED, detail=detail)
+
+
+@check(Reason.DEBUGGING_IS_INTERRUPTED, covers=(Hazard.EPHEMERAL_CONTAINERS,))
+def nobody_is_debugging(facts: PodConditions) -> Iterator[Finding]:
+    """No ephemeral container runs."""
+    running = [
+        f"{pod.ref}/{container.name}"
+        for pod in facts.active()
+        for container in pod.containers
+        if container.role is Role.EPHEMERAL and container.name in dict(pod.running)
+    ]
+    if running:
+        detail = f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
+        yield Finding(reason=Reason.DEBUGGING_IS_INTERRUPTED, detail=detail)
+
+
+def _crashes(facts: PodConditions, status: Json) -> bool:
+    state = status.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
+    now = state.get("terminated") or {}  # between its end and the back-off
+    last = now if now.get("exitCode") else (status.get("lastState") or {}).get("terminated") or {}
+    ended = moment(last.get("finishedAt"))
+    return ("running" in state or last is now) and ended is not None and facts.now - ended < RECENTLY
+
+
+def _is_restarted(pod: Pod, name: str) -> bool:
+    container = pod.container(name)
+    return container is not None and (container.role is Role.SIDECAR or pod.restart_policy != "Never")
+
+
+def _ends_during(facts: PodConditions, pod: Pod) -> bool:
+    seconds = (pod.raw.get("spec") or {}).get("activeDeadlineSeconds")
+    began = moment((pod.raw.get("status") or {}).get("startTime"))
+    if not isinstance(seconds, int) or began is None:
+        return False
+    return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds
+
+
+def _is_replaced(pod: Pod) -> bool:
+    owners = (pod.raw.get("metadata") or {}).get("ownerReferences") or ()
+    return pod.static or any(owner.get("controller") is True for owner in owners)
+
+
+# Checks of what is going on in pods: would a kubelet that is exchanged now leave something half done?
+
+_RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})
+
+
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,))
+def hooks_are_over(facts: PodConditions) -> Iterator[Finding]:
+    """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
+
+    A kubelet reports a container as running only once that hook is over.
+    """
+    for pod in facts.active():
+        statuses = statuses_of(pod)
+        for instance in facts.held(pod):
+            container = pod.container(instance.name)
+            if instance.state is not ContainerState.RUNNING or container is None:
+                continue
+            waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
+            if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
+                detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
+                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+
+
+@check(
+    Reason.RESIZE_POLICY_RESTART, follows=(history.RESIZE_POLICY_ACTED_ON,), covers=(Hazard.RESIZE_RESTARTS,)
+)  # fmt: skip
+def resizes_are_over(facts: PodConditions) -> Iterator[Finding]:
+    """No resize is pending or in progress that restarts a container once the new kubelet gets to it."""
+    if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
+        return
+    for pod in facts.active():
+        restarting = [container.name for container in pod.containers if _is_restarted_by_a_resize(container.spec)]
+        if restarting and (condition := _resize(pod)) is not None:
+            detail = (
+                f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
+            )
+            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=str(pod.ref), detail=detail)
+
+
+@check(
+    Reason.KUBELET_DEFECT,
+    follows=(history.INIT_CONTAINERS_REMEMBERED,),
+    covers=(Hazard.INIT_CONTAINERS_COLLECTED,),
+)
+def init_containers_are_remembered(facts: PodConditions) -> Iterator[Finding]:
+    """The runtime holds every running pod's last init container, where a kubelet would otherwise run it again."""
+    remembered = history.INIT_CONTAINERS_REMEMBERED
+    if remembered.applies_to(facts.target):
+        return
+    for pod in facts.active():
+        containers = {instance.name: instance.state for instance in facts.held(pod)}
+        roles = {container.name: container.role for container in pod.containers}
+        last = next((name for name, role in reversed(roles.items()) if role is Role.INIT), None)
+        runs = any(roles.get(name) is Role.REGULAR and _runs(state) for name, state in containers.items())
+        if runs and last is not None and last not in containers:
+            detail = (
+                f"the runtime no longer holds its init container {last}, so kubelet {facts.target} runs its init "
+                f"containers again beside it ({remembered.reference}); delete the pod first, or choose "
+                f"{remembered.since} or later"
+            )
+            yield Finding(reason=Reason.KUBELET_DEFECT, subject=str(pod.ref), detail=detail, remedy="")
+
+
+def _runs(state: ContainerState) -> bool:
+    return state is ContainerState.RUNNING
+
+
+def _is_restarted_by_a_resize(spec: object) -> bool:
+    policies = spec.get("resizePolicy") if isinstance(spec, dict) else None
+    return any(policy.get("restartPolicy") == "RestartContainer" for policy in policies or ())
+
+
+def _resize(pod: Pod) -> str | None:
+    """Return the condition of a resize that a kubelet may still carry out, or ``None``."""
+    conditions = (pod.raw.get("status") or {}).get("conditions") or ()
+    going_on = (each for each in conditions if each.get("type") in _RESIZING and each.get("status") == "True")
+    return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
+
+
+CHECKS: tuple[Check[PodConditions], ...] = (hooks_are_over, resizes_are_over, init_containers_are_remembered)
+WARNINGS: tuple[Check[PodConditions], ...] = (
+    containers_do_not_crash,
+    deadlines_are_far,
+    pods_would_be_replaced,
+    nobody_is_debugging,
+)

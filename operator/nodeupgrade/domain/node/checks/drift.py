@@ -1,0 +1,399 @@
+"""Detect drift of the kubelet: differences between the running process and its next start.
+
+The evidence, in this order: the configuration that the kubelet reports at ``/configz``, its command line and its
+environment. For everything else that a start reads, and for what these leave open, modification times decide.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.running_configuration import compare
+from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.kubelet.settings import Configured
+
+# The facts about the start of the running kubelet, and about what its next start would read.
+
+
+class Was(StrEnum):
+    """The role of a file in the start of a kubelet."""
+
+    CONFIGURATION = "configuration"
+    ENVIRONMENT = "environment"
+    UNIT = "unit"
+    DROP_INS = "drop-ins"
+    """A directory of drop-ins: one may have been removed. A run adds its own drop-in there and removes it again."""
+    IDENTITY = "identity"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAtStart:
+    """A file, or a directory of files, that a start of the kubelet reads.
+
+    Attributes:
+        changed: when its content or metadata was last changed, in seconds since 1970; 0 if it does not exist.
+    """
+
+    path: str
+    was: Was
+    changed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The start of the running kubelet, and what the next start would read.
+
+    Attributes:
+        started: when the process was started, in seconds since 1970.
+        words: its command line, the program first.
+        environment: the environment that it was started with.
+        unit: its unit, as systemd has loaded it.
+        by_default: variables that systemd sets for every service.
+        environment_files: content by path; ``None`` if the file does not exist.
+        settings: the configuration files as they are now, with the running command line.
+        running: the configuration that the kubelet reports; ``None`` if it could not be asked.
+        why_not_asked: why it could not be asked; empty if it was.
+        read: every file that a start reads.
+        known_to_server: whether the API server accepts the present kubeconfig as this node's; ``None`` if it was not
+            asked.
+    """
+
+    started: float
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    unit: UnitStatus
+    settings: Configured
+    by_default: Mapping[str, str] = field(default_factory=dict)
+    environment_files: Mapping[str, bytes | None] = field(default_factory=dict)
+    running: Json | None = None
+    why_not_asked: str = ""
+    read: tuple[ReadAtStart, ...] = ()
+    known_to_server: bool | None = None
+
+    def changed_since(self, *kinds: Was) -> tuple[ReadAtStart, ...]:
+        """Return the files of these kinds that were changed after the start."""
+        return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discrepancy:
+    """One respect in which the kubelet would not start as it runs.
+
+    Attributes:
+        detail: a sentence that names file, key and both values, but no value that may be a secret.
+        acceptable: whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the
+            kubelet would start.
+    """
+
+    detail: str
+    acceptable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Every respect in which the kubelet would not start as it runs.
+
+    Attributes:
+        words: the arguments of the next start, without the program, if they differ; otherwise ``None``.
+    """
+
+    policy: DriftPolicy = DriftPolicy.REFUSE
+    discrepancies: tuple[Discrepancy, ...] = ()
+    words: tuple[str, ...] | None = None
+
+
+NO_DRIFT = Drift()
+
+
+# Work out the command line and the environment with which systemd would start the kubelet now.
+
+_WORD = re.compile(r"\$(\w+)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_PART = re.compile(r"\$\$|\$\{(\w+)\}", re.ASCII)
+
+GIVEN_BY_SYSTEMD = re.compile(
+    r"PATH|LANG|LANGUAGE|LC_\w+|USER|LOGNAME|HOME|SHELL|TERM|INVOCATION_ID|SYSTEMD_\w+|XDG_RUNTIME_DIR|\w+_DIRECTORY|"
+    r"MAINPID|MANAGERPID\w*|LISTEN_\w+|NOTIFY_SOCKET|WATCHDOG_\w+|LOG_NAMESPACE|JOURNAL_STREAM|MEMORY_PRESSURE_\w+|"
+    r"FDSTORE|DEBUG_INVOCATION|PIDFILE|TRIGGER_\w+|SERVICE_RESULT|EXIT_\w+|REMOTE_\w+|CREDENTIALS_DIRECTORY|SHLVL|_|PWD",
+    re.ASCII,
+)
+"""Variables that systemd sets for every service by itself (see systemd.exec)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """How systemd would start the kubelet.
+
+    Attributes:
+        words: the command line, the program first; ``None`` if it cannot be determined.
+        environment: variables that the unit and its environment files set; ``None`` if they cannot be determined.
+        missing: a required environment file that does not exist.
+    """
+
+    words: tuple[str, ...] | None = None
+    environment: Mapping[str, str] | None = field(default_factory=dict)
+    missing: str | None = None
+
+
+def command(start: Start) -> Command:
+    """Return the command line and the environment of the next start."""
+    for path, required in start.unit.environment_files:
+        if required and start.environment_files.get(path) is None:
+            return Command(environment=None, missing=path)
+    environment = _environment(start)
+    line = start.unit.start_line
+    if environment is None and "$" in line:
+        return Command(environment=None)
+    words = _expanded(line, {**start.by_default, **(environment or {})})
+    if not words or not start.words or words[0] != start.words[0]:  # another program, such as a script, starts it
+        words = None
+    return Command(words=words, environment=environment)
+
+
+def same_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Report whether two command lines are the same; systemd does not show where a word that contains blanks ends."""
+    return " ".join(one).split() == " ".join(other).split()
+
+
+def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of variables that a start would set to another value, or no longer set."""
+    expected = {**start.by_default, **set_by_files}
+    other = {name for name, value in expected.items() if start.environment.get(name) != value}
+    gone = {name for name in start.environment if name not in expected and not GIVEN_BY_SYSTEMD.fullmatch(name)}
+    return tuple(sorted(name for name in other | gone if name in set_by_files or not GIVEN_BY_SYSTEMD.fullmatch(name)))
+
+
+def _environment(start: Start) -> dict[str, str] | None:
+    """Return the variables that the unit and its environment files set; ``None`` if any of them cannot be parsed."""
+    set_here: dict[str, str] = {}
+    for assignment in start.unit.environment:
+        name, equals, value = assignment.partition("=")
+        if not equals or not _NAME.fullmatch(name):  # systemd does not show where a value with blanks ends
+            return None
+        set_here[name] = value
+    for path, _ in start.unit.environment_files:
+        if "*" in path or "?" in path or "[" in path:
+            return None
+        data = start.environment_files.get(path)
+        read = {} if data is None else _assignments(data.decode(errors="surrogateescape"))
+        if read is None:
+            return None
+        set_here |= read
+    return set_here
+
+
+def _assignments(text: str) -> dict[str, str] | None:
+    """Parse an environment file; ``None`` if a line has quotes or escapes in an unusual place."""
+    found: dict[str, str] = {}
+    for line in text.replace("\\\n", "").splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#;":
+            continue
+        name, equals, value = stripped.partition("=")
+        value = value.strip()
+        if not equals:
+            continue
+        if any(mark in value for mark in "\"'\\"):
+            try:
+                words = shlex.split(value)
+            except ValueError:
+                return None
+            if value[0] not in "\"'" or len(words) != 1:
+                return None
+            value = words[0]
+        if _NAME.fullmatch(name.strip()):  # systemd ignores others, such as those of "export NAME=value"
+            found[name.strip()] = value
+    return found
+
+
+def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Expand variables as systemd does (systemd.service, "Command lines")."""
+    words: list[str] = []
+    for word in line.split():
+        alone = _WORD.fullmatch(word)
+        if alone is None:
+            words.append(_PART.sub(lambda found: environment.get(found[1], "") if found[1] else "$", word))
+            continue
+        try:
+            words += shlex.split(environment.get(alone[1], ""))
+        except ValueError:
+            return None
+    return tuple(words)
+
+
+# Find every respect in which the kubelet's next start would differ from the running one, and report it.
+
+NAMED = 3
+"""At most this many keys, words or variables are named one by one."""
+
+
+def find(start: Start, policy: DriftPolicy) -> Drift:
+    """Find every respect in which the next start would differ."""
+    expected = command(start)
+    discrepancies = (
+        *_configuration_changes(start),
+        *_command_changes(start, expected),
+        *_environment_changes(start, expected),
+        *_unit_changes(start, expected),
+        *_identity_changes(start),
+        *(_changed(file, start) for file in start.changed_since(Was.OTHER)),
+    )
+    differs = expected.words is not None and not same_words(expected.words, start.words)
+    return Drift(
+        policy=policy, discrepancies=discrepancies, words=expected.words[1:] if expected.words and differs else None
+    )
+
+
+@check(
+    Reason.CONFIGURATION_DRIFT,
+    covers=(
+        Hazard.COMMAND_LINE_DRIFTED,
+        Hazard.CONFIGURATION_DRIFTED,
+        Hazard.CGROUP_ROOT_CHANGES,
+        Hazard.DIRECTORIES_CHANGE,
+    ),
+    acceptable=False,
+)
+def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
+    """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
+    for discrepancy in drift.discrepancies:
+        if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
+            remedy = (
+                Reason.CONFIGURATION_DRIFT.remedy
+                if discrepancy.acceptable
+                else "restart the kubelet at a time of your choice first"
+            )
+            yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
+
+
+@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.CONFIGURATION_DRIFTED,))
+def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
+    """No drift was accepted by ``kubelet.configurationDrift: Accept``."""
+    accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
+    if drift.policy is DriftPolicy.REFUSE or not accepted:
+        return ()
+    detail = (
+        "kubelet.configurationDrift is Accept: the new kubelet starts with a configuration that the old one does not "
+        "run with, and so would the old one on the way back, of which nobody knows whether it then behaves as it does "
+        f"now: {_some(accepted, '; ')}"
+    )
+    return (Finding(severity=Severity.WARN, reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
+
+
+def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
+    """Compare with the configuration that the kubelet reports; modification times decide only what that leaves open."""
+    newer = start.changed_since(Was.CONFIGURATION)
+    if start.running is None:
+        why = f" (what it runs with could not be asked: {start.why_not_asked})" if start.why_not_asked else ""
+        yield from (_changed(file, start, why) for file in newer)
+        return
+    comparison = compare(start.settings, start.running)
+    if comparison.different:
+        source = start.settings.flag("config") or "its configuration"
+        parts = [
+            f"{each.key} is {each.disk} on disk and {each.running} in the running kubelet"
+            for each in comparison.different
+        ]
+        yield Discrepancy(detail=f"{source} is not what runs: {_some(parts)}")
+    elif comparison.unclear:
+        why = f", and it cannot be shown that these are as they run: {_some(list(comparison.unclear))}"
+        yield from (_changed(file, start, why) for file in newer)
+
+
+def _command_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
+    if expected.words is None or same_words(expected.words, start.words):
+        return
+    new, old = " ".join(expected.words).split(), " ".join(start.words).split()
+    more, less = [word for word in new if word not in old], [word for word in old if word not in new]
+    parts = [
+        *(f"with {_without_secret(word)}" for word in more),
+        *(f"without {_without_secret(word)}" for word in less),
+    ]
+    how = _some(parts) if parts else "with its flags in another order"
+    yield Discrepancy(
+        detail=f"{start.unit.name} would start the kubelet with another command line than it runs with: {how}"
+    )
+
+
+def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
+    if expected.missing is not None:
+        detail = f"{expected.missing}, which {start.unit.name} needs to start, is not there"
+        yield Discrepancy(detail=detail, acceptable=False)
+        return
+    if expected.environment is None:
+        yield from _not_acceptable(start, Was.ENVIRONMENT)
+        return
+    known = expected.words is not None
+    names = [
+        name for name in other_variables(start, expected.environment) if not (known and _is_in_command(start, name))
+    ]
+    if names:
+        # Values may be secrets, so only names are reported.
+        yield Discrepancy(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
+    elif not known:
+        yield from _not_acceptable(start, Was.ENVIRONMENT)
+
+
+def _unit_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
+    """Report unit files that were changed: apart from command line and environment, settings cannot be compared.
+
+    A removed drop-in that set neither of the two cannot be distinguished from one of our own.
+    """
+    if expected.words is None or expected.environment is None:
+        yield from _not_acceptable(start, Was.UNIT, Was.DROP_INS)
+    else:
+        yield from (_changed(file, start) for file in start.changed_since(Was.UNIT))
+
+
+def _identity_changes(start: Start) -> Iterator[Discrepancy]:
+    """Report a changed kubeconfig, unless the API server accepts it as this node's."""
+    if start.known_to_server:
+        return
+    why = "" if start.known_to_server is None else ", and the API server does not take it for this node's"
+    yield from (_changed(file, start, why) for file in start.changed_since(Was.IDENTITY))
+
+
+def _not_acceptable(start: Start, *kinds: Was) -> Iterator[Discrepancy]:
+    """Report changes that cannot be accepted either, since nothing can show how the kubelet would start with them."""
+    why = f", and nobody can tell with which command line {start.unit.name} would start the kubelet"
+    for file in start.changed_since(*kinds):
+        yield Discrepancy(detail=_changed(file, start, why).detail, acceptable=False)
+
+
+def _is_in_command(start: Start, name: str) -> bool:
+    """Report whether a variable is used in the command line, which is compared separately."""
+    return f"${name}" in start.unit.start_line.split()
+
+
+def _changed(file: ReadAtStart, start: Start, why: str = "") -> Discrepancy:
+    when, began = _timestamp(file.changed), _timestamp(start.started)
+    return Discrepancy(detail=f"{file.path} was changed at {when}, after the kubelet was started at {began}{why}")
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _without_secret(word: str) -> str:
+    """Return a word of a command line, without a value that may be a secret."""
+    flag, equals, _ = word.partition("=")
+    return f"{flag}=…" if equals and ("header" in flag or "token" in flag) else word
+
+
+def _some(parts: list[str], separator: str = ", ") -> str:
+    more = f"{separator}and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
+    return f"{separator.join(parts[:NAMED])}{more}"
+
+
+CHECKS: tuple[Check[Drift], ...] = (kubelet_starts_as_it_runs,)
+WARNINGS: tuple[Check[Drift], ...] = (nothing_is_accepted,)

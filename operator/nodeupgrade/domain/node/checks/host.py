@@ -1,0 +1,220 @@
+"""Checks of the host: would the new kubelet start on this kernel, these disks and these units?"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import resource_amount
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.COMMAND_LINE_DRIFTED,), acceptable=False)
+def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
+    """The unit files are those that systemd has loaded, so that what starts is what was examined."""
+    for unit in facts.units:
+        if unit.needs_reload:
+            detail = (
+                f"the files of {unit.name} were changed after systemd read them, so that it would start in another way "
+                "than it runs now; run `systemctl daemon-reload`, and restart it if the change is meant"
+            )
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+@check(Reason.PROGRAM_NOT_REPLACEABLE, acceptable=False)
+def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
+    """No file that has to be replaced is immutable or on a filesystem that is mounted read-only."""
+    for path in facts.read_only:
+        detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
+        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+    for path in facts.unchangeable:
+        detail = f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
+        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+
+
+@check(
+    Reason.POD_CGROUP_MOVES,
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.CGROUP_DRIVER_FROM_RUNTIME, history.CGROUP_V1_REFUSED),
+    covers=(Hazard.CGROUP_DRIVER_CHANGES, Hazard.CGROUP_V1_REFUSED),
+)
+def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet uses the cgroup driver that the pods were started with, and runs on the node's cgroup version.
+
+    From 1.31 on a kubelet takes the driver from the runtime, if that reports one, and not from its own configuration.
+    With another driver it finds no pod's cgroup, and kills every pod.
+    """
+    reported = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
+    driver = reported or facts.layout.cgroup_driver
+    if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
+        source = f"{facts.runtime.name} says so" if reported else "its configuration says so"
+        detail = (
+            f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
+            f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
+        )
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+    refused = history.CGROUP_V1_REFUSED
+    if not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.fails_on_cgroup_v1:
+        detail = (
+            f"kubelet {facts.target} does not start on cgroup v1 ({refused.reference}); "
+            "set failCgroupV1: false in its configuration, or move the node to cgroup v2"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+# Checks of swap, kernel settings and systemd's watchdog: each can keep a kubelet from starting, or end it.
+
+PROTECTED: Mapping[str, int] = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
+"""What a kubelet sets, or insists on with protectKernelDefaults; the same in every version from 1.15 on."""
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.LIMITED_SWAP_NEEDS_V2,), covers=(Hazard.SWAP_REFUSED,))
+def swap_is_as_configured(facts: Readiness) -> Iterator[Finding]:
+    """Swap is off, or the kubelet is configured to start with it, in a way that it supports on the node's cgroups."""
+    swaps = (facts.host.swaps or b"").split(b"\n")[1:]
+    devices = [line.split()[0].decode(errors="replace") for line in swaps if line.strip()]
+    if devices and facts.layout.settings.text("fail-swap-on", "failSwapOn", "true").lower() != "false":
+        detail = (
+            f"swap is on ({', '.join(devices)}), and the kubelet does not start with it; "
+            "turn it off with `swapoff -a`, or set failSwapOn: false"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+    refused = history.LIMITED_SWAP_NEEDS_V2
+    section = facts.layout.settings.document.get("memorySwap")
+    limited = isinstance(section, Mapping) and section.get("swapBehavior") == "LimitedSwap"
+    looked_at = refused.applies_to(facts.target) and facts.layout.gates.get("NodeSwap", True)
+    if limited and looked_at and not facts.cgroup_v2:
+        detail = (
+            f"kubelet {facts.target} does not start with memorySwap.swapBehavior: LimitedSwap on cgroup v1 "
+            f"({refused.reference}); set it to NoSwap"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.KERNEL_DEFAULTS_PROTECTED,))
+def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Finding]:
+    """With protectKernelDefaults, the kernel's settings are those that a kubelet insists on."""
+    if facts.layout.settings.text("protect-kernel-defaults", "protectKernelDefaults").lower() != "true":
+        return
+    wrong = {name: value for name, wanted in PROTECTED.items() if (value := facts.host.kernel.get(name)) != str(wanted)}
+    if wrong:
+        seen = ", ".join(f"{name.replace('/', '.')} is {value or 'not readable'}" for name, value in wrong.items())
+        wanted = " ".join(f"{name.replace('/', '.')}={PROTECTED[name]}" for name in wrong)
+        detail = f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.INOTIFY_EXHAUSTED,))
+def inotify_instances_are_left(facts: Readiness) -> Iterator[Finding]:
+    """The superuser has not used up all inotify instances, of which a kubelet needs some to watch its files.
+
+    Instances that processes share are counted for each of them, so this only warns.
+    """
+    if facts.host.inotify is not None and facts.host.inotify[0] >= facts.host.inotify[1]:
+        detail = (
+            f"the {facts.host.inotify[1]} inotify instances of the superuser seem to be used up, and a kubelet that "
+            "cannot get one does not start; raise fs.inotify.max_user_instances"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail, severity=Severity.WARN, remedy="")
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.WATCHDOG,), covers=(Hazard.UNIT_LIMITS_STARTS,))
+def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
+    """Where systemd's watchdog is set for the kubelet, both versions report to it.
+
+    How often a unit may be started does not matter: the counter is reset before every start.
+    """
+    kubelet = facts.units[0] if facts.units else None
+    for version in (facts.current, facts.target):
+        if kubelet is not None and kubelet.watchdog and version and not history.WATCHDOG.applies_to(version):
+            detail = (
+                f"{kubelet.name} has WatchdogSec={kubelet.watchdog}, but kubelet {version} does not report to the "
+                f"watchdog ({history.WATCHDOG.reference}), so systemd would end it again and again; take it out"
+            )
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            return
+
+
+# Check of the disks: below its eviction thresholds, a kubelet evicts pods as soon as it has started.
+
+DEFAULT = {"nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}
+DEFAULT_INODES = {"imagefs.inodesFree": "5%"}
+
+
+@check(
+    Reason.EVICTION_THRESHOLD_MET,
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.IMAGE_INODES,),
+    covers=(Hazard.DISK_FULL, Hazard.DEFAULT_CHANGES),
+)
+def disks_have_room(facts: Readiness) -> Iterator[Finding]:
+    """The filesystems of the kubelet and of the runtime are above the eviction thresholds of the new kubelet."""
+    try:
+        thresholds = _thresholds(facts)
+    except ValueError as error:
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=f"{error}; correct it")
+        return
+    for (name, path), disk in facts.host.disks.items():
+        for signal, free, size, unit in (
+            (f"{name}.available", disk.free, disk.size, "bytes"),
+            (f"{name}.inodesFree", disk.free_inodes, disk.inodes, "inodes"),
+        ):
+            if size <= 0 or signal not in thresholds:
+                continue
+            try:
+                least = _amount(thresholds[signal], size)
+            except ValueError:
+                detail = f"the threshold {signal}<{thresholds[signal]} of evictionHard is not an amount; correct it"
+                yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+                continue
+            if free < least:
+                detail = (
+                    f"{free} {unit} are free on the filesystem of {path}, and kubelet {facts.target} evicts pods below "
+                    f"{int(least)} ({signal} of evictionHard)"
+                )
+                yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
+
+
+def _thresholds(facts: Readiness) -> Mapping[str, str]:
+    default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
+    given = facts.layout.settings.amounts("eviction-hard", "evictionHard", "<")
+    if given is None:
+        return default
+    merged = facts.layout.settings.document.get("mergeDefaultEvictionSettings") is True
+    return {**default, **given} if merged else given
+
+
+def _amount(text: str, size: int) -> Fraction:
+    """Return what a threshold stands for.
+
+    Raises:
+        ValueError: it is neither a percentage nor a quantity.
+    """
+    if not text.endswith("%"):
+        return resource_amount(text)
+    try:
+        return size * Fraction(text.removesuffix("%")) / 100
+    except ZeroDivisionError as error:
+        raise ValueError(f"{text} is not a percentage") from error
+
+
+CHECKS: tuple[Check[Readiness], ...] = (
+    units_are_as_loaded,
+    files_can_be_changed,
+    cgroups_stay_where_they_are,
+    swap_is_as_configured,
+    kernel_settings_are_as_wanted,
+    watchdog_is_known,
+    disks_have_room,
+)
+WARNINGS: tuple[Check[Readiness], ...] = (inotify_instances_are_left,)

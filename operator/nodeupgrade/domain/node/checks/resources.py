@@ -1,0 +1,304 @@
+"""Checks of resources: would a kubelet that starts give every pod again what it has?"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding, named
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.admission import Admission, rejected, spec_of
+from nodeupgrade.domain.node.checks.amounts import allocatable, amounts
+from nodeupgrade.domain.node.checks.placement import devices, requests
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.placement import unmet_placement
+from nodeupgrade.domain.pods import Pod, PodContainer, Role
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
+from nodeupgrade.kubelet.state import formats
+from nodeupgrade.kubelet.state.devices import DeviceCheckpoint
+from nodeupgrade.kubelet.state.documents import fields
+from nodeupgrade.kubelethash import (
+    KubeletVersion,
+    QosClass,
+    UnreadablePod,
+    UnsupportedKubelet,
+    qos_class,
+)
+
+# Checks of exclusive resources: would pods keep their devices, pinned CPUs and memory of a NUMA node?
+#
+# When a kubelet starts, it asks the managers of these resources again for every pod. That a running container keeps
+# what it has is a special case in each of them, and each has defects.
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(
+        formats.DEVICE_CHECKPOINT_V2,
+        formats.DEVICE_CHECKPOINT_V1_UNREAD,
+        history.DEVICES_FORGOTTEN,
+        history.DEVICE_PODS_REJECTED,
+        history.DEVICES_ALLOCATED_ANEW,
+        history.RESTARTED_NOT_FOUND,
+    ),
+    covers=(Hazard.DEVICES_LOST, Hazard.DEVICE_STATE_UNREADABLE),
+)
+def devices_are_kept(facts: Admission) -> Iterator[Finding]:
+    """No kubelet that may start takes devices from a running pod.
+
+    From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
+    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485). That fails,
+    because the device plugin cannot have registered again by then (#133382).
+    """
+    names = devices(facts)
+    for pod in facts.admitted():
+        holding = [container for container in pod.containers if names & asked(container).keys()]
+        why = _why_devices_are_lost(facts, pod, holding) if holding else None
+        if why is not None:
+            detail = f"it holds devices ({', '.join(sorted(_named(holding, names)))}) and {why}; delete the pod first"
+            yield rejected(pod, detail)
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(formats.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
+def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
+    """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
+    if not facts.settings.pins_memory:
+        return
+    if not any(map(formats.MEMORY_MANAGER.applies_to, facts.starting)):
+        return
+    for pod in facts.admitted():
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
+            yield rejected(
+                pod,
+                "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
+                "for memory again when it starts, and kills the pod if there is not enough (kubernetes #123971); "
+                "delete the pod first",
+            )
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
+def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
+    """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
+    if not facts.settings.cpu_options.get("full-pcpus-only"):
+        return
+    for pod in facts.admitted():
+        if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
+            yield rejected(
+                pod,
+                "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
+                "and kills the pod if there are not (SMTAlignmentError, kubernetes #129078); delete the pod first",
+            )
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
+def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
+    """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
+    policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
+    if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
+        return
+    for pod in facts.admitted():
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
+            yield rejected(
+                pod,
+                f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
+                "looks for a NUMA node again when it starts (kubernetes #123859); delete the pod first",
+            )
+
+
+def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
+    if facts.devices is None:
+        return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
+    if (unread := _unread(facts.devices, facts.target)) is not None:
+        return f"kubelet {facts.target} does not read what kubelets of another age noted of devices ({unread})"
+    for version in facts.starting:
+        if (defect := history.DEVICE_PODS_REJECTED).affects(version):
+            return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
+        init = any(container.role is Role.INIT for container in holding)
+        if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
+            return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
+        restarted = any(_restarts(pod, container) for container in holding)
+        if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
+            return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
+    return None
+
+
+def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None:
+    """Return the reference for why a kubelet cannot read the checkpoint's format; ``None`` if it can, or holds nothing.
+
+    The old kubelet gets the checkpoint back as it was.
+    """
+    listed_by_node, dropped = formats.DEVICE_CHECKPOINT_V2, formats.DEVICE_CHECKPOINT_V1_UNREAD
+    if not checkpoint.holdings:
+        return None
+    if not checkpoint.flat:
+        return None if listed_by_node.applies_to(kubelet) else listed_by_node.reference
+    if history.DEVICES_FORGOTTEN.affects(kubelet):
+        return history.DEVICES_FORGOTTEN.reference
+    return dropped.reference if dropped.applies_to(kubelet) else None
+
+
+def _restarts(pod: Pod, container: PodContainer) -> bool:
+    status = pod.raw.get("status") or {}
+    listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any(c.get("name") == container.name and int(c.get("restartCount") or 0) > 0 for c in listed)
+
+
+def asked(container: PodContainer) -> dict[str, Any]:
+    """Return the resources that a container asks for, with their amounts."""
+    resources = container.spec.get("resources") or {}
+    named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount for name, amount in named.items() if str(amount) != "0"}
+
+
+def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
+    return {name for container in holding for name in asked(container) if name in names}
+
+
+def has_whole_cpus(container: PodContainer) -> bool:
+    """Report whether a container asks for whole CPUs."""
+    return str(asked(container).get("cpu", "m")).isdecimal()
+
+
+def is_guaranteed(facts: Admission, pod: Pod) -> bool:
+    """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
+    try:
+        return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
+    except (UnreadablePod, UnsupportedKubelet):
+        return True
+
+
+# Checks of what a kubelet has recorded about pods: CPUs and memory of their own, and prepared claims.
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(formats.CPU_STATE_V2,),
+    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
+)
+def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
+    """Every running container that has CPUs of its own is in the state file of the CPU manager.
+
+    For one that is not, a kubelet that starts takes other CPUs, and rejects the pod if there are not enough.
+    """
+    if not facts.settings.pins_cpus:
+        return
+    entries = _entries(facts.state.get(CPU_STATE))
+    if any(not isinstance(entry, Mapping) for entry in entries.values()):
+        return  # the first format names containers, not pods; the kubelet assigns them when it starts
+    for pod, container in _holders(facts):
+        if has_whole_cpus(container) and container.name not in entries.get(pod.ref.uid, ()):
+            yield _unrecorded(pod, container, CPU_STATE, "CPUs")
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(formats.MEMORY_MANAGER,),
+    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
+)
+def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
+    """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
+    if not facts.settings.pins_memory:
+        return
+    if facts.current is None or not formats.MEMORY_MANAGER.applies_to(facts.current):
+        return  # nothing can be recorded yet
+    entries = _entries(facts.state.get(MEMORY_STATE))
+    for pod, container in _holders(facts):
+        found = entries.get(pod.ref.uid)
+        if not isinstance(found, Mapping) or container.name not in found:
+            yield _unrecorded(pod, container, MEMORY_STATE, "memory")
+
+
+@check(Reason.CONTAINER_COULD_NOT_RESTART, covers=(Hazard.CLAIMS_LOST,))
+def claims_are_recorded(facts: Admission) -> Iterator[Finding]:
+    """The kubelet has recorded the claims of every pod that uses some.
+
+    Claims are prepared when a sandbox is made, and not again when a kubelet starts. A running container keeps its
+    devices; one that is started anew gets them from the record.
+    """
+    recorded = (facts.state.get(CLAIM_STATE) or b"").decode(errors="replace")
+    lost = [str(pod.ref) for pod in facts.admitted() if _uses_claims(pod) and pod.ref.uid not in recorded]
+    if lost:
+        detail = (
+            f"the claims of {counted(len(lost), 'pod')} are not in {CLAIM_STATE}, so a kubelet that starts could not "
+            f"start their containers again: {named(lost)}; delete the pods"
+        )
+        yield Finding(reason=Reason.CONTAINER_COULD_NOT_RESTART, detail=detail)
+
+
+def _holders(facts: Admission) -> Iterator[tuple[Pod, PodContainer]]:
+    """Return the running containers of guaranteed pods, except where resources are those of the pod itself."""
+    for pod in facts.admitted():
+        if spec_of(pod).get("resources") or not is_guaranteed(facts, pod):
+            continue
+        running = {name for name, _ in pod.running}
+        for container in pod.containers:
+            if container.role in {Role.REGULAR, Role.SIDECAR} and (pod.from_manifest or container.name in running):
+                yield pod, container
+
+
+def _entries(data: bytes | None) -> Mapping[str, Any]:
+    """Return what a state file records, by UID of the pod; damage is reported by ``state_files_are_readable``."""
+    entries = fields(data).get("entries")
+    return entries if isinstance(entries, Mapping) else {}
+
+
+def _unrecorded(pod: Pod, container: PodContainer, file: str, what: str) -> Finding:
+    return rejected(
+        pod,
+        f"its container {container.name} has {what} of its own that {file} does not name, so a kubelet that starts "
+        f"allocates {what} anew, and kills the pod if there are not enough; delete the pod first",
+    )
+
+
+def _uses_claims(pod: Pod) -> bool:
+    running = {name for name, _ in pod.running}
+    using = {c.name for c in pod.containers if (c.spec.get("resources") or {}).get("claims")}
+    return bool(running & using)
+
+
+# Check of pods that have ended: does the new kubelet leave them as they are?
+
+
+@check(Reason.KUBELET_DEFECT, follows=(history.ENDED_PODS_ADMITTED,), covers=(Hazard.FINALIZERS,))
+def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Finding]:
+    """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
+
+    Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
+    leave pods alone that have ended.
+    """
+    defect = history.ENDED_PODS_ADMITTED
+    if not defect.affects(facts.target):
+        return
+    succeeded = [pod for pod in facts.pods if (pod.raw.get("status") or {}).get("phase") == "Succeeded"]
+    if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
+        detail = (
+            f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
+            f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
+            "patch release"
+        )
+        yield Finding(reason=Reason.KUBELET_DEFECT, severity=Severity.WARN, detail=detail, remedy="")
+
+
+def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
+    """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
+    if unmet_placement(pod, view_node(dict(facts.node))) is not None:
+        return False
+    if any(devices(facts) & asked(container).keys() for container in pod.containers):
+        return False  # the device plugin has not registered again by then
+    try:
+        given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))
+        requested = requests(facts, pod)
+    except ValueError:
+        return True
+    return all(amount <= given[name] for name, amount in requested.items() if name in given)
+
+
+CHECKS: tuple[Check[Admission], ...] = (
+    devices_are_kept,
+    memory_is_not_reckoned_twice,
+    whole_cores_are_not_asked_for_twice,
+    numa_nodes_are_not_chosen_anew,
+    exclusive_cpus_are_recorded,
+    exclusive_memory_is_recorded,
+)

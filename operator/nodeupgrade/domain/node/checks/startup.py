@@ -1,0 +1,363 @@
+"""Checks of the kubelet's start: would the new kubelet accept its configuration, its credentials and its settings?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import yaml
+
+from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.host.disk_usage import DiskUsage
+from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.credentials.certificates import validity
+from nodeupgrade.kubelet.dry_run import accepted, objection, unknown_fields
+from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelethash import KubeletVersion
+
+# The facts on which the start of the new kubelet depends.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialProviders:
+    """The programs that fetch credentials for images, as the command line names them.
+
+    Attributes:
+        directory: where the programs are.
+        files: content of each configuration file, by path; ``None`` if there is no such file.
+        executable: names of the programs that are there.
+    """
+
+    directory: str
+    files: Mapping[str, bytes | None]
+    executable: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The credentials that a kubelet would start with.
+
+    Attributes:
+        now: when they were looked at, by the API server's clock if that is known.
+        certificates: client certificates that it may use, by path; good if one of them is.
+        problem: why there are none; empty if nothing is wrong.
+    """
+
+    now: datetime
+    certificates: Mapping[str, bytes] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingHost:
+    """What a starting kubelet reads of its host.
+
+    Attributes:
+        swaps: content of /proc/swaps; ``None`` if there is no such file.
+        kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
+        disks: how full each filesystem is, by the name that a kubelet gives it and by path.
+        credential_providers: ``None`` if none are configured.
+        identity: ``None`` if the kubelet has no kubeconfig.
+        inotify: inotify instances that the superuser has, and may have; ``None`` if that could not be read.
+        online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
+    """
+
+    swaps: bytes | None = None
+    kernel: Mapping[str, str] = field(default_factory=dict)
+    disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
+    credential_providers: CredentialProviders | None = None
+    identity: Identity | None = None
+    inotify: tuple[int, int] | None = None
+    online_cpus: str = ""
+
+
+NOTHING_READ = StartingHost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """The facts that the checks of a start judge.
+
+    Attributes:
+        current: version of the running kubelet; ``None`` if unknown.
+        layout: its command line and configuration.
+        dry_run: what the new kubelet prints in a dry run; ``None`` if none can run with its arguments.
+        units: the units of the kubelet and the runtime.
+        unchangeable: paths that have to be changed but are immutable.
+        read_only: directories that have to be written to but are mounted read-only.
+        host: what a starting kubelet reads of its host.
+        cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
+        cgroup_v2: whether the node has the unified hierarchy.
+        state: content of the kubelet's state files, by their path below its root directory.
+    """
+
+    current: KubeletVersion | None
+    target: KubeletVersion
+    layout: KubeletLayout
+    dry_run: str | None
+    units: tuple[UnitStatus, ...]
+    unchangeable: tuple[str, ...]
+    runtime: RuntimeInfo
+    cgroup_driver: str | None
+    cgroup_v2: bool
+    state: Mapping[str, bytes]
+    read_only: tuple[str, ...] = ()
+    host: StartingHost = NOTHING_READ
+
+
+# Checks of flags, feature gates and configuration: the new kubelet itself is asked, in a dry run.
+
+SAID = 300
+"""Characters of what a kubelet says that are quoted."""
+ABOUT_GATES = ("unrecognized feature gate", "cannot set feature gate")
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.GATE_REJECTED,))
+def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet accepts every feature gate that is set.
+
+    Its own program is asked: it exits at once on a gate that was removed, or that is locked to the other value.
+    """
+    if (said := _about_gates(facts)) is not None:
+        detail = (
+            f"kubelet {facts.target} does not start with the node's feature gates: {said}; "
+            "take the gate out of the kubelet's configuration first"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    covers=(Hazard.CONFIGURATION_REJECTED, Hazard.NODE_LABEL_REJECTED, Hazard.RUNTIME_ENDPOINT_UNSET),
+)
+def configuration_is_accepted(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet decodes and validates the configuration, drop-ins and flags that it would be started with.
+
+    Its own program is run with copies of them where it can touch nothing, up to the end of its validation.
+    """
+    output = facts.dry_run
+    if output is not None and not accepted(output) and _about_gates(facts) is None:
+        detail = (
+            f"kubelet {facts.target} does not accept its configuration in a dry run: "
+            f"{shorten(objection(output), SAID)}; correct that in its configuration file or flags first"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+@check(Reason.SETTING_IGNORED)
+def settings_are_known(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet knows every field of its configuration file; it ignores those that it does not know."""
+    fields = unknown_fields(facts.dry_run or "")
+    if fields:
+        detail = f"kubelet {facts.target} does not know, and ignores, in its configuration: {', '.join(fields)}"
+        yield Finding(reason=Reason.SETTING_IGNORED, detail=shorten(detail, SAID))
+
+
+def _about_gates(facts: Readiness) -> str | None:
+    if facts.dry_run is None or accepted(facts.dry_run):
+        return None
+    said = objection(facts.dry_run)
+    return next((shorten(said[said.index(sign) :], SAID) for sign in ABOUT_GATES if sign in said), None)
+
+
+# Checks of settings that mean something else to the new kubelet than to the old one.
+
+CLOUDS_GATE = "DisableCloudProviders"
+PULLS_GATE = "KubeletEnsureSecretPulledImages"
+PULLS_POLICY = "imagePullCredentialsVerificationPolicy"
+VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
+"""Policies that concern images which an older kubelet pulled; by default those are never verified."""
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.AWS_CLOUD_REMOVED, history.CLOUDS_OFF, history.CLOUDS_REMOVED),
+    covers=(Hazard.CLOUD_PROVIDER_REMOVED,),
+)
+def cloud_provider_is_there(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet still has the cloud provider that it would be started with."""
+    provider = facts.layout.settings.flag("cloud-provider") or ""
+    if provider in {"", "external"}:
+        return
+    removed = [history.CLOUDS_REMOVED]
+    if facts.layout.gates.get(CLOUDS_GATE, True):
+        removed.append(history.CLOUDS_OFF)
+    if provider == "aws":
+        removed.append(history.AWS_CLOUD_REMOVED)
+    for change in removed:
+        if change.applies_to(facts.target):
+            detail = (
+                f"kubelet {facts.target} does not start with --cloud-provider={provider}, which is built in no longer "
+                f"({change.reference}); move the cluster to an external cloud provider first"
+            )
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            return
+
+
+@check(Reason.DEFAULT_CHANGES, covers=(Hazard.GATE_DEFAULT_FLIPS,))
+def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Finding]:
+    """No feature gate turns on all features of a stage, which are others in every version."""
+    for gate in ("AllAlpha", "AllBeta"):
+        if facts.layout.gates.get(gate):
+            detail = (
+                f"{gate}: true turns on other features in kubelet {facts.target} than in {facts.current}; "
+                "name those that are wanted"
+            )
+            yield Finding(reason=Reason.DEFAULT_CHANGES, detail=detail)
+
+
+@check(
+    Reason.DEFAULT_CHANGES,
+    follows=(history.IMAGE_PULLS_VERIFIED,),
+    covers=(Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES),
+)
+def pulled_images_stay_usable(facts: Readiness) -> Iterator[Finding]:
+    """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
+    policy = str(facts.layout.settings.document.get(PULLS_POLICY))
+    if policy in VERIFYING and _verifies(facts, facts.target) and not _verifies(facts, facts.current):
+        detail = (
+            f"kubelet {facts.target} verifies pulled images by {policy} ({history.IMAGE_PULLS_VERIFIED.reference}) and "
+            "has no record of those on the node: a container that is restarted needs its registry and credentials; set "
+            f"{PULLS_POLICY}: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
+        )
+        yield Finding(reason=Reason.DEFAULT_CHANGES, detail=detail)
+
+
+def _verifies(facts: Readiness, kubelet: KubeletVersion | None) -> bool:
+    by_default = kubelet is not None and history.IMAGE_PULLS_VERIFIED.applies_to(kubelet)
+    return facts.layout.gates.get(PULLS_GATE, by_default) if kubelet == facts.target else by_default
+
+
+# Check of the credential providers for images: a kubelet exits if one of them is not usable.
+
+GATE = "KubeletCredentialProviders"
+KIND = "CredentialProviderConfig"
+FIELDS = frozenset({"apiVersion", "kind", "providers"})
+OF_A_PROVIDER = frozenset(
+    {"name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"}
+)
+REQUIRED = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.CREDENTIAL_PROVIDERS, history.CREDENTIAL_PROVIDERS_STRICT),
+    covers=(Hazard.CREDENTIAL_PROVIDER_UNUSABLE,),
+)
+def credential_providers_are_usable(facts: Readiness) -> Iterator[Finding]:
+    """The configuration of credential providers can be read, and each of their programs is there."""
+    configured = facts.host.credential_providers
+    used = facts.layout.gates.get(GATE, history.CREDENTIAL_PROVIDERS.applies_to(facts.target))
+    if configured is not None and used:
+        for problem in _problems(configured, strict=history.CREDENTIAL_PROVIDERS_STRICT.applies_to(facts.target)):
+            detail = f"kubelet {facts.target} does not start with its credential providers: {problem}"
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]:
+    if not configured.files:
+        yield "the directory that --image-credential-provider-config names has no configuration file; put it there"
+    for path, data in configured.files.items():
+        if data is None:
+            yield f"there is no {path}; put it there"
+            continue
+        try:
+            document = read_one(data)
+        except (yaml.YAMLError, UnicodeError) as error:
+            yield f"{path} cannot be read ({shorten(' '.join(str(error).split()), 120)}); correct it"
+            continue
+        yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, strict=strict))
+        for name in sorted(_names(document) - configured.executable):
+            yield f"{path} names {name}, which is not a program in {configured.directory}; put it there"
+
+
+def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
+    if not isinstance(document, Mapping) or document.get("kind") != KIND:
+        yield f"it is no {KIND}"
+        return
+    providers = document.get("providers")
+    if not isinstance(providers, list) or not providers or not all(isinstance(each, Mapping) for each in providers):
+        yield "it has no list of providers"
+        return
+    for provider in providers:
+        if missing := [name for name in REQUIRED if provider.get(name) in (None, "", [])]:
+            yield f"provider {provider.get('name')} has no {', '.join(missing)}"
+    if strict:
+        strange = {*document} - FIELDS | {name for provider in providers for name in provider} - OF_A_PROVIDER
+        if strange:
+            named = ", ".join(sorted(map(str, strange)))
+            yield f"it has fields that are unknown ({history.CREDENTIAL_PROVIDERS_STRICT.reference}): {named}"
+
+
+def named_in(data: bytes | None) -> set[str]:
+    """Return the names of the providers in a configuration file; none if it cannot be read."""
+    try:
+        return _names(read_one(data or b""))
+    except (yaml.YAMLError, UnicodeError):
+        return set()
+
+
+def _names(document: Any) -> set[str]:
+    providers = document.get("providers") if isinstance(document, Mapping) else None
+    listed = providers if isinstance(providers, list) else []
+    return {str(each["name"]) for each in listed if isinstance(each, Mapping) and each.get("name")}
+
+
+# Check of the kubelet's identity: the kubeconfig and the client certificate that it would start with.
+
+LEAST = timedelta(hours=1)
+SHARE = 20
+"""Of a short life, this part is enough: kubelets renew certificates when a tenth of it is left."""
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.CERTIFICATE_UNUSABLE,))
+def certificate_is_valid(facts: Readiness) -> Iterator[Finding]:
+    """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour."""
+    identity = facts.host.identity
+    if identity is not None and (problem := identity.problem or _problem(identity)):
+        detail = f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def _problem(identity: Identity) -> str:
+    """Return what is wrong with the certificates; empty if there is none, or one of them is good."""
+    problems: list[str] = []
+    for path, data in identity.certificates.items():
+        try:
+            first, last = validity(data)
+        except ValueError as error:
+            problems.append(f"{path}: {error}")
+            continue
+        wanted = min(LEAST, (last - first) / SHARE)
+        if first > identity.now:
+            problems.append(f"the certificate in {path} is valid only from {_told(first)} on")
+        elif last - identity.now < wanted:
+            problems.append(f"the certificate in {path} is valid until {_told(last)} only")
+        else:
+            return ""
+    return ", and ".join(problems)
+
+
+def _told(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+CHECKS: tuple[Check[Readiness], ...] = (
+    feature_gates_are_known,
+    configuration_is_accepted,
+    cloud_provider_is_there,
+    credential_providers_are_usable,
+    certificate_is_valid,
+)
+WARNINGS: tuple[Check[Readiness], ...] = (
+    settings_are_known,
+    gates_are_set_one_by_one,
+    pulled_images_stay_usable,
+)

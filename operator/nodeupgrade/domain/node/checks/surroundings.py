@@ -1,0 +1,298 @@
+"""Checks of what surrounds a kubelet on its host: cgroups, units, processes, its name, and the network."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding, named
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.cluster.clock import ahead
+from nodeupgrade.domain.node.host.packages import DPKG, DpkgState, Package
+from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
+from nodeupgrade.kubelethash import KubeletVersion, resource_amount
+
+# The facts about what surrounds a kubelet on its host.
+
+OLDEST_SYSTEMD = 219
+"""Of CentOS 7 and Amazon Linux 2. The fence is an assertion (AssertPathExists), which version 218 brought."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A process that lives in the kubelet's cgroup although the process that started it has ended."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCgroups:
+    """The cgroups of the running pods.
+
+    Attributes:
+        base: cgroup of all pods, as the kubelet's configuration names it.
+        exists: whether it is there.
+        incomplete: by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist.
+        complete: those that lack nothing.
+        limit: memory that all pods together may use now, in bytes; ``None`` if there is no limit or it is unknown.
+        used: memory that they use and that cannot be reclaimed, in bytes; ``None`` if unknown.
+    """
+
+    base: str
+    exists: bool
+    incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    complete: ExpectedCgroups = NONE_EXPECTED
+    limit: int | None = None
+    used: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSurroundings:
+    """The facts that the checks of this package judge.
+
+    Attributes:
+        node: the Node object.
+        pods: the node's pods.
+        settings: the configuration that the kubelet will start with.
+        current: version of the running kubelet; ``None`` if unknown.
+        unit: name of the kubelet's unit.
+        ends_all: whether stopping the unit ends all processes in its cgroup.
+        systemd: its version.
+        hostname: of the host; empty if unknown.
+        filesystem: type of the filesystem that holds the kubelet's directory; empty if unknown.
+        bound: services that run now and stop with the kubelet.
+        daemons: other processes in the kubelet's cgroup.
+        package_jobs: services that run now and may exchange programs.
+        marking: configuration files of the network that refer to a chain which kubelets created.
+        program: path of the kubelet's program; empty if unknown.
+        package: the package that it belongs to; ``None`` if it belongs to none.
+        package_policy: what is wanted of a package that is not held.
+        dpkg: whether a package can be held now; ``None`` if none has to be.
+        cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
+    """
+
+    node: Json = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    settings: Configured = UNCONFIGURED
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    current: KubeletVersion | None = None
+    target: KubeletVersion | None = None
+    unit: str = ""
+    ends_all: bool = True
+    systemd: int = OLDEST_SYSTEMD
+    hostname: str = ""
+    filesystem: str = ""
+    bound: tuple[str, ...] = ()
+    daemons: tuple[Daemon, ...] = ()
+    package_jobs: tuple[str, ...] = ()
+    marking: tuple[str, ...] = ()
+    program: str = ""
+    package: Package | None = None
+    package_policy: PackagePolicy = PackagePolicy.REFUSE
+    dpkg: DpkgState | None = None
+    cgroups: PodCgroups | None = None
+
+    @property
+    def holds_package(self) -> bool:
+        """Whether the run sees to it that the package is held."""
+        wanted = self.package_policy is PackagePolicy.HOLD
+        return wanted and self.package is not None and self.package.manager == DPKG
+
+
+NOTHING_AROUND = HostSurroundings()
+
+
+# Checks of what else runs on the host, and of the kubelet's own name.
+
+TOLERATED = timedelta(minutes=1)
+OUTSIDE = frozenset({"", "external"})
+"""Cloud providers with which a kubelet names its node after the host."""
+
+
+@check(Reason.STOPS_WITH_KUBELET, covers=(Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED))
+def nothing_else_stops(facts: HostSurroundings) -> Iterator[Finding]:
+    """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
+
+    Children of the kubelet do not count: it waits for them, and starts them again.
+    """
+    if facts.bound:
+        detail = f"{', '.join(facts.bound)} would stop together with {facts.unit}"
+        remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+    if facts.daemons and facts.ends_all:
+        daemons = [f"{daemon.name} ({daemon.pid})" for daemon in facts.daemons]
+        detail = (
+            f"{named(daemons)} runs in the cgroup of {facts.unit} and would end with it, and with it what it serves, "
+            "such as a FUSE mount of a pod"
+        )
+        remedy = "delete the pods that use it, or set KillMode=process in the unit"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+
+
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
+def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Finding]:
+    """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
+    if facts.systemd < OLDEST_SYSTEMD:
+        detail = f"systemd {facts.systemd} runs, which is older than {OLDEST_SYSTEMD}"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail, remedy="upgrade the operating system")
+
+
+@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.NODE_IDENTITY_CHANGES,))
+def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Finding]:
+    """The kubelet would register under the Node's name, which it takes from --hostname-override or from the host.
+
+    Under another name it would find no pod of its own, and kill all that run.
+    """
+    override = facts.settings.flag("hostname-override") or ""
+    name, registered = (override or facts.hostname).strip().lower(), (facts.node.get("metadata") or {}).get("name")
+    if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
+        return
+    source = "--hostname-override" if override else "the host"
+    detail = f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"
+    remedy = "give the host its former name, or set --hostname-override"
+    yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=detail, remedy=remedy)
+
+
+@check(Reason.CLOCK_SKEW, covers=(Hazard.NODE_UNDER_PRESSURE,))
+def clock_is_right(facts: HostSurroundings) -> Iterator[Finding]:
+    """The node's clock is that of the API server, give or take a minute."""
+    off = ahead(facts.node)
+    if off is not None and abs(off) > TOLERATED:
+        where = "ahead of" if off > timedelta() else "behind"
+        detail = (
+            f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
+            "starts opens its connections anew, and may find certificates expired, or not valid yet, with which it "
+            "has worked"
+        )
+        yield Finding(reason=Reason.CLOCK_SKEW, detail=detail)
+
+
+@check(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
+def nobody_else_changes_the_node(facts: HostSurroundings) -> Iterator[Finding]:
+    """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
+    if facts.package_jobs:
+        detail = f"{', '.join(facts.package_jobs)} runs and may exchange programs or restart services meanwhile"
+        yield Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+
+
+# Checks of what else in the network depends on the kubelet.
+
+
+@check(Reason.IPTABLES_CHAINS_GONE, follows=(history.MARKING_CHAINS_GONE,), covers=(Hazard.IPTABLES_CHAINS_GONE,))
+def chains_are_not_missed(facts: HostSurroundings) -> Iterator[Finding]:
+    """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
+    change = history.MARKING_CHAINS_GONE
+    kept = facts.gates.get("IPTablesOwnershipCleanup") is False
+    if facts.marking and not kept and change.begins_between(facts.current, facts.target) and not _has_proxy(facts):
+        detail = (
+            f"{named(facts.marking)} refers to KUBE-MARK-MASQ, which kubelet {facts.target} does not create "
+            f"({change.reference}), nor does a kube-proxy on the node: it is gone after the next restart of the node"
+        )
+        yield Finding(reason=Reason.IPTABLES_CHAINS_GONE, detail=detail)
+
+
+def _has_proxy(facts: HostSurroundings) -> bool:
+    running = (pod for pod in facts.pods if not pod.finished)
+    return any("kube-proxy" in str(container.spec.get("image")) for pod in running for container in pod.containers)
+
+
+# Checks of cgroups: are those of the pods complete for a starting kubelet, and would its limit cover their usage?
+
+RELOAD = "delete the pod first, and find out what took it away (a `systemctl daemon-reload` may, kubernetes #128397)"
+
+
+@check(Reason.POD_CGROUP_MOVES, covers=(Hazard.CGROUP_CONTROLLER_MISSING,))
+def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Finding]:
+    """Every running pod has a cgroup with all controllers that kubelets need; a starting one kills other pods.
+
+    A kubelet looks for a pod's cgroup before it does anything else for the pod. On cgroup v2 a cgroup counts only with
+    the controllers cpu, cpuset, memory, hugetlb and pids, on v1 only if it exists in all of these hierarchies.
+    """
+    cgroups = facts.cgroups
+    if cgroups is None:
+        return
+    if not cgroups.exists:
+        detail = (
+            f"there is no cgroup {cgroups.base}, in which a kubelet with the node's configuration looks for its pods, "
+            "so it would find none of them and kill them all"
+        )
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+        return
+    for pod, missing in cgroups.incomplete.items():
+        detail = f"its cgroup lacks {', '.join(missing)}, so that any kubelet that starts would kill it"
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=pod, detail=detail, remedy=RELOAD)
+
+
+@check(Reason.POD_CGROUP_MOVES, covers=(Hazard.CGROUP_LIMIT_BELOW_USAGE,))
+def limit_covers_usage(facts: HostSurroundings) -> Iterator[Finding]:
+    """The memory limit that the kubelet would set for all pods is not lowered below what they use.
+
+    A kubelet sets this limit when it starts, and on cgroup v2 the kernel ends processes until the limit is met.
+    """
+    cgroups = facts.cgroups
+    if cgroups is None or cgroups.used is None or not _enforces(facts.settings):
+        return
+    try:
+        limit = _limit(facts)
+    except ValueError as error:
+        detail = f"nobody can tell which memory limit the kubelet would set for all pods: {error}"
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+        return
+    sinks = limit is not None and (cgroups.limit is None or limit < cgroups.limit)
+    if limit is not None and sinks and cgroups.used > limit:
+        before = "no limit" if cgroups.limit is None else _text(cgroups.limit)
+        detail = (
+            f"the pods use {_text(cgroups.used)} of memory under {before}, and a kubelet with the configuration on "
+            f"disk (kubeReserved and systemReserved) would limit them to {_text(limit)}, so the kernel would end some"
+        )
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+
+
+def _enforces(settings: Configured) -> bool:
+    """Report whether the kubelet sets a limit for all pods, as it does by default."""
+    given = settings.flag("enforce-node-allocatable")
+    listed = settings.document.get("enforceNodeAllocatable") if given is None else given.split(",")
+    return listed is None or (isinstance(listed, list) and "pods" in listed)
+
+
+def _limit(facts: HostSurroundings) -> int | None:
+    """Return the limit in bytes; ``None`` if the node does not say how much memory it has.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    capacity = ((facts.node.get("status") or {}).get("capacity") or {}).get("memory")
+    if capacity is None:
+        return None
+    kept = (("system-reserved", "systemReserved"), ("kube-reserved", "kubeReserved"))
+    return _bytes(capacity) - sum(_memory(facts.settings.amounts(flag, key)) for flag, key in kept)
+
+
+def _memory(amounts: Mapping[str, str] | None) -> int:
+    return _bytes((amounts or {}).get("memory", "0"))
+
+
+def _bytes(text: object) -> int:
+    return int(resource_amount(str(text)))
+
+
+def _text(amount: int) -> str:
+    return f"{amount / 1024**2:.0f}Mi"
+
+
+CHECKS: tuple[Check[HostSurroundings], ...] = (
+    systemd_is_new_enough,
+    nothing_else_stops,
+    kubelet_keeps_its_name,
+    pods_have_their_controllers,
+    limit_covers_usage,
+    nobody_else_changes_the_node,
+)
+WARNINGS: tuple[Check[HostSurroundings], ...] = (clock_is_right, chains_are_not_missed)

@@ -1,0 +1,250 @@
+"""Checks of volumes: would the new kubelet find every volume that is mounted, and leave it alone?
+
+Everything is taken from the node's mount table, from the pods and from the Node. PersistentVolumeClaims are read only
+for kubelets that unmount volumes because of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding, named
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.host.mounted_volumes import NOTHING_MOUNTED, MountedVolumes, PodVolume
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.kubelet import volume_changes
+from nodeupgrade.kubelethash import KubeletVersion, MinorChange
+
+# The facts about the node's volumes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim that a pod uses.
+
+    Attributes:
+        deleting: whether it is being deleted.
+        unread: why it could not be read; empty if it was.
+    """
+
+    pod: str
+    name: str
+    deleting: bool = False
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volumes:
+    """The facts that the checks of volumes judge.
+
+    Attributes:
+        node: the Node object.
+        pods: the node's pods.
+        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
+        gates: feature gates that are set.
+        mounted: what is mounted.
+        claims: the claims of the pods, if one of the two kubelets heeds their deletion.
+        selinux: whether SELinux is enforcing.
+    """
+
+    node: Json = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    current: KubeletVersion | None = None
+    target: KubeletVersion | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    mounted: MountedVolumes = NOTHING_MOUNTED
+    claims: tuple[VolumeClaim, ...] = ()
+    selinux: bool = False
+
+    def of_pods(self) -> Iterator[tuple[Pod, PodVolume]]:
+        """Return the mounted volumes of pods that have not ended."""
+        pods = {str(pod.ref.uid): pod for pod in self.alive()}
+        return ((pods[volume.pod], volume) for volume in self.mounted.of_pods if volume.pod in pods)
+
+    def alive(self) -> Iterator[Pod]:
+        """Return the pods that have not ended."""
+        return (pod for pod in self.pods if not pod.finished)
+
+
+NO_VOLUMES = Volumes()
+
+
+def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
+    """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
+    return any(kubelet is not None and volume_changes.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """Return the names of the claims that a pod uses; those of ephemeral volumes are named after pod and volume."""
+    for volume in volumes_of(pod):
+        if isinstance(claimed := volume.get("persistentVolumeClaim"), dict):
+            yield str(claimed.get("claimName") or "")
+        elif volume.get("ephemeral") is not None:
+            yield f"{pod.ref.name}-{volume.get('name')}"
+
+
+def volumes_of(pod: Pod) -> Iterator[Json]:
+    """Return the volumes of a pod's spec."""
+    listed = (pod.raw.get("spec") or {}).get("volumes") or ()
+    return (volume for volume in listed if isinstance(volume, dict))
+
+
+# Checks of how volumes are mounted: in which place, by which plugin, and with which label.
+
+CSI = "kubernetes.io/csi"
+MIGRATION_GATES = {
+    "kubernetes.io/cinder": "CSIMigrationOpenStack",
+    "kubernetes.io/aws-ebs": "CSIMigrationAWS",
+    "kubernetes.io/gce-pd": "CSIMigrationGCE",
+    "kubernetes.io/azure-disk": "CSIMigrationAzureDisk",
+    "kubernetes.io/azure-file": "CSIMigrationAzureFile",
+    "kubernetes.io/vsphere-volume": "CSIMigrationvSphere",
+    "kubernetes.io/portworx-volume": "CSIMigrationPortworx",
+}
+"""Gates by which the migration of a plugin may be postponed."""
+
+
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    follows=(volume_changes.BLOCK_VOLUMES_MOVED, volume_changes.STAGED_VOLUMES_MOVED),
+    covers=(Hazard.VOLUME_LAYOUT_CHANGES,),
+)
+def volumes_keep_their_place(facts: Volumes) -> Iterator[Finding]:
+    """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
+    mounted = facts.mounted
+    staging, blocks = volume_changes.STAGED_VOLUMES_MOVED, volume_changes.BLOCK_VOLUMES_MOVED
+    for change, before, after in (
+        (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
+        (blocks, mounted.published, mounted.published_for_pods),
+    ):
+        if change.begins_between(facts.current, facts.target):
+            yield from _misplaced(facts, change, before)
+        elif change.begins_between(facts.target, facts.current):
+            yield from _misplaced(facts, change, after)
+
+
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    follows=(
+        *volume_changes.CSI_MIGRATIONS.values(),
+        *volume_changes.VOLUME_PLUGINS_REMOVED.values(),
+        volume_changes.GIT_REPO_OFF,
+    ),
+    covers=(Hazard.VOLUME_LAYOUT_CHANGES, Hazard.VOLUME_PLUGIN_REMOVED),
+)
+def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Finding]:
+    """The new kubelet handles every mounted volume by the plugin that mounted it."""
+    for pod, volume in facts.of_pods():
+        migrated = volume_changes.CSI_MIGRATIONS.get(volume.plugin)
+        removed = volume_changes.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
+        if migrated is not None and _is_migrated(facts, volume.plugin, migrated):
+            detail = (
+                f"its volume {volume.name} is mounted by {volume.plugin}, and kubelet {facts.target} leaves such "
+                f"volumes to a CSI driver ({migrated.reference})"
+            )
+        elif removed is not None and removed.begins_between(facts.current, facts.target):
+            detail = (
+                f"its volume {volume.name} is mounted by {volume.plugin}, which kubelet {facts.target} does not have "
+                f"({removed.reference})"
+            )
+        else:
+            continue
+        yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=str(pod.ref), detail=detail)
+    yield from _git_repositories(facts)
+
+
+@check(Reason.VOLUME_NOT_KEPT, follows=(volume_changes.SELINUX_MOUNTED,), covers=(Hazard.VOLUME_RELABELLED,))
+def volumes_keep_their_label(facts: Volumes) -> Iterator[Finding]:
+    """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
+    change = volume_changes.SELINUX_MOUNTED
+    claiming = [str(pod.ref) for pod in facts.alive() if any(claims_of(pod))]
+    off = facts.gates.get("SELinuxMount") is False
+    if facts.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
+        detail = (
+            f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
+            "that share a volume under different labels cannot both be started again; "
+            f"{counted(len(claiming), 'pod')} with persistent volumes: {named(claiming)}"
+        )
+        remedy = "give these pods one label, or set seLinuxChangePolicy: Recursive in them"
+        yield Finding(reason=Reason.VOLUME_NOT_KEPT, detail=detail, severity=Severity.WARN, remedy=remedy)
+
+
+def _misplaced(facts: Volumes, change: MinorChange, names: Iterable[str]) -> Iterator[Finding]:
+    """Report the pods that use these volumes, or the volume where its pod cannot be told."""
+    why = f"is mounted where kubelet {facts.target} does not look for it ({change.reference})"
+    users = {volume.name: str(pod.ref) for pod, volume in facts.of_pods() if volume.plugin == CSI}
+    for name in names:
+        subject = users.get(name, "")
+        detail = f"its volume {name} {why}" if subject else f"a volume {name} {why}"
+        yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=subject, detail=detail)
+
+
+def _is_migrated(facts: Volumes, plugin: str, change: MinorChange) -> bool:
+    gate = facts.gates.get(MIGRATION_GATES[plugin])
+    return change.begins_between(facts.current, facts.target) and gate is None
+
+
+def _git_repositories(facts: Volumes) -> Iterator[Finding]:
+    change = volume_changes.GIT_REPO_OFF
+    if facts.gates.get("GitRepoVolumeDriver") or not change.begins_between(facts.current, facts.target):
+        return
+    for pod in facts.alive():
+        for volume in volumes_of(pod):
+            if volume.get("gitRepo") is not None:
+                detail = (
+                    f"its volume {volume.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
+                    f"({change.reference}), so that it would not start the pod's containers again"
+                )
+                yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=str(pod.ref), detail=detail)
+
+
+# Checks of volumes that somebody is about to delete or detach.
+
+ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""Annotation on a Node whose attached volumes its status lists."""
+REMEDY = "choose a later patch release, or delete the pod first"
+
+
+@check(Reason.KUBELET_DEFECT, follows=(volume_changes.CLAIMS_UNMOUNTED,), covers=(Hazard.VOLUME_IN_TRANSITION,))
+def claims_are_kept(facts: Volumes) -> Iterator[Finding]:
+    """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
+
+    Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
+    counts as one.
+    """
+    defect = volume_changes.CLAIMS_UNMOUNTED
+    harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
+    for claim in facts.claims if harmful else ():
+        if claim.deleting:
+            detail = (
+                f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "
+                f"running pod when it starts ({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+            )
+        elif claim.unread:
+            detail = (
+                f"its claim {claim.name} cannot be read with the kubelet's credentials ({claim.unread}), and kubelet "
+                f"{harmful[0]} unmounts volumes whose claim it cannot read when it starts"
+            )
+        else:
+            continue
+        yield Finding(reason=Reason.KUBELET_DEFECT, subject=claim.pod, detail=detail, remedy=REMEDY)
+
+
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.VOLUME_IN_TRANSITION,))
+def volumes_are_attached(facts: Volumes) -> Iterator[Finding]:
+    """Every volume that the node reports as in use is attached to it, where a controller attaches volumes."""
+    annotations = (facts.node.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(ATTACHED_BY_CONTROLLER) != "true":
+        return
+    status = facts.node.get("status") or {}
+    attached = {str(volume.get("name")) for volume in status.get("volumesAttached") or () if isinstance(volume, dict)}
+    for name in status.get("volumesInUse") or ():
+        if name not in attached:
+            detail = f"volume {name} is in use and not attached: it is being attached, or was detached under its pod"
+            yield Finding(reason=Reason.POD_IN_TRANSITION, detail=detail, severity=Severity.WARN)
+
+
+CHECKS: tuple[Check[Volumes], ...] = (volumes_keep_their_place, volumes_keep_their_plugin, claims_are_kept)
+WARNINGS: tuple[Check[Volumes], ...] = (volumes_keep_their_label, volumes_are_attached)
