@@ -40,7 +40,7 @@ import asyncio, sys
 from pathlib import Path
 from nodeupgrade.agent.host import shield
 from nodeupgrade.adapters.cri.proxy import Proxy
-from nodeupgrade.adapters.cri.requests import guarded, is_unary
+from nodeupgrade.adapters.cri.guarded import guarded, is_unary
 from nodeupgrade.adapters.callers import Front
 front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda peer: "")
 class Judge:

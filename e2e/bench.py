@@ -54,7 +54,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.wiring.runtimes import runtime_named
+from nodeupgrade.wiring.node import runtime_named
 name, socket, unit = sys.argv[1:]
 processes, services = ProcessTable(Path("/proc")), SystemdManager()
 kubelet = HostKubelet(processes)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from nodeupgrade.adapters.observability.catalogue import METRICS, MetricSpec, MetricSubject
+from nodeupgrade.adapters.metrics import METRICS, MetricSpec, MetricSubject
 from nodeupgrade.api.encoding.json import Json
 from tools.generated import CHECKOUT, Wanted, filled, main
 

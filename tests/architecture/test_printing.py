@@ -13,8 +13,8 @@ CONSOLE = PACKAGE / "cli" / "console.py"
 """The command line's only way to a terminal."""
 
 EVENTS = PACKAGE / "engine" / "typed_kube.py"
-NOTICES = PACKAGE / "adapters" / "notifications" / "formats.py"
-CELL = PACKAGE / "adapters" / "kubelet" / "cell.py"
+NOTICES = PACKAGE / "adapters" / "notifications.py"
+CELL = PACKAGE / "adapters" / "kubelet" / "dry_run.py"
 """Prints to the agent that started it, and not to people."""
 
 CONDITIONS = PACKAGE / "domain" / "rollout" / "report" / "conditions.py"

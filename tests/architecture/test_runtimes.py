@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime, supported_runtimes
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
+from nodeupgrade.wiring.node import RUNTIMES, runtime_named
 from tests.contract.node.conftest import REAL_RUNTIMES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ CORE = ("domain", "engine", "agent")
 PACKAGES = ("containerd", "docker")
 """What is beneath Docker is containerd, too."""
 
-LINES = {"api/runtimes.py", "wiring/runtimes.py"}
+LINES = {"api/runtimes.py", "wiring/node.py"}
 """Where each runtime has its line."""
 OF_OTHERS = {
     "adapters/cri/client.py",

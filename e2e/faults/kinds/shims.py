@@ -10,7 +10,7 @@ from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
+from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
 

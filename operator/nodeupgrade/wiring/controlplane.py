@@ -10,9 +10,9 @@ from pathlib import Path
 
 from nodeupgrade.adapters.health import ClusterProbe
 from nodeupgrade.adapters.kube import KubeClient, Patience, Session
+from nodeupgrade.adapters.logs import log_to_stderr
+from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
-from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.api.configuration import Configuration
 from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

@@ -1,7 +1,7 @@
 """Builds the lease keeper's API client. Imports neither runtime nor file adapters, nor anything they need."""
 
 from nodeupgrade.adapters.kubelet.lease import KubeletLease
-from nodeupgrade.adapters.observability import log_to_stderr
+from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.kubelet.credentials.kubeconfig import Credentials
 from nodeupgrade.ports.lease import LeaseApi
 

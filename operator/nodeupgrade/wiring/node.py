@@ -2,28 +2,34 @@
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
 from nodeupgrade.adapters.bundle import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.docker import DockerRuntime
 from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
-from nodeupgrade.adapters.observability import log_to_stderr
+from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.packages import Dpkg
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.adapters.systemd.notify import notify_ready
-from nodeupgrade.adapters.systemd.watchdog import Watchdog, WatchedClock
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.adapters.systemd.watchdog import Watchdog, WatchedClock, notify_ready
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import supported_runtimes
+from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.credentials.kubeconfig import carried, parse
-from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
+from nodeupgrade.ports.node.runtime import ContainerRuntime
+from nodeupgrade.ports.node.services import ServiceManager
 
 __all__ = [
     "Watchdog",
@@ -148,3 +154,54 @@ def node_on_host(plan: RunPlan) -> Node:
         shield=HostShield(Path(plan.runtime_endpoint if plan.shield is None else plan.shield.socket)),
         packages=Dpkg(files, processes),
     )
+
+
+# Registers the supported container runtimes, one line each: see docs/adding-a-runtime.md.
+
+
+class RuntimeAdapter(Protocol):
+    """Builds the port to the runtime of one node, without connecting to it."""
+
+    @property
+    def kind(self) -> RuntimeKind:
+        """The properties that this runtime has on every node."""
+        ...
+
+    def __call__(
+        self,
+        socket: Path,
+        *,
+        processes: ProcessTable,
+        files: HostFiles,
+        services: ServiceManager,
+        prefix: tuple[str, ...],
+    ) -> ContainerRuntime:
+        """Build the port.
+
+        Args:
+            socket: the kubelet's CRI endpoint, as this process sees it.
+            processes: the node's processes.
+            files: the node's files.
+            services: the node's units.
+            prefix: the command prefix for the node's programs, for example ``("chroot", "/host")`` in a pod.
+        """
+        ...
+
+
+RUNTIMES: tuple[RuntimeAdapter, ...] = (
+    ContainerdRuntime,
+    DockerRuntime,
+    CrioRuntime,
+)  # fmt: skip
+
+
+def runtime_named(name: str) -> RuntimeAdapter:
+    """Return the adapter of a runtime by the name that the CRI and the Node's status report.
+
+    Raises:
+        Refused: the runtime is not supported.
+    """
+    for adapter in RUNTIMES:
+        if adapter.kind.name == name:
+            return adapter
+    raise Refused(Reason.UNSUPPORTED_RUNTIME, f"the runtime is {name or 'unknown'}; only {supported_runtimes()}")

@@ -10,17 +10,16 @@ from nodeupgrade.adapters import callers
 from nodeupgrade.adapters.callers import Front
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, containers_of
-from nodeupgrade.adapters.cri.proxy import Proxy
-from nodeupgrade.adapters.cri.upstream import Upstream
+from nodeupgrade.adapters.cri.proxy import Proxy, Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.adapters.observability import log_to_stderr
+from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.memory import memory_in_use
+from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.adapters.systemd.notify import notify_ready
+from nodeupgrade.adapters.systemd.watchdog import notify_ready
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import Shielded

@@ -16,8 +16,7 @@ import yaml
 
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.observability.catalogue import METRICS, MetricKind
-from nodeupgrade.adapters.observability.metrics import served
+from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.unit.adapters.test_metrics import Observed

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube.failures import FENCE
+from nodeupgrade.adapters.kube.transport import FENCE
 from nodeupgrade.api.encoding.json import Json, to_json
 from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError

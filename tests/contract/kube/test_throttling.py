@@ -13,8 +13,7 @@ import pytest
 from aiohttp import web
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube.failures import is_about_all_requests
-from nodeupgrade.adapters.kube.transport import Patience
+from nodeupgrade.adapters.kube.transport import Patience, is_about_all_requests
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.ports.kube import CONFIGMAPS, NODES, UnavailableError
 from tests.contract.kube.apiserver import ApiServer

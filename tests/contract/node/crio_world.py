@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from nodeupgrade.adapters.crio import CrioRuntime
-from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.crio.daemon import UNIT
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId

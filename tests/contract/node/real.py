@@ -14,7 +14,7 @@ from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.bundle import build
-from nodeupgrade.adapters.containerd import ContainerdRuntime, metadata
+from nodeupgrade.adapters.containerd import ContainerdRuntime, store
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.cri import Connection
@@ -97,14 +97,14 @@ class ContainerdWorld:
         self.pods.remove(container_id)
 
     def change_more_than_the_hash(self, container_id: ContainerId) -> None:
-        stored = self.record(container_id).extensions[metadata.EXTENSION]
+        stored = self.record(container_id).extensions[store.EXTENSION]
         document = json.loads(stored.value)
         document["Metadata"]["LogPath"] += ".moved"
         self.write(container_id, stored.type_url, json.dumps(document, separators=(",", ":")).encode())
 
     def write(self, container_id: ContainerId, type_url: str, data: bytes) -> None:
         """Store any metadata whatever."""
-        self.client.update_extensions(metadata.EXTENSION, [(container_id, Any(type_url=type_url, value=data))])
+        self.client.update_extensions(store.EXTENSION, [(container_id, Any(type_url=type_url, value=data))])
 
     def record(self, container_id: ContainerId) -> pb.Container:
         """The record as stored."""

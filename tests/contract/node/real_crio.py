@@ -7,7 +7,7 @@ from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import SOCKET, STORAGE
 from nodeupgrade.adapters.crio import CrioRuntime
-from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.crio.daemon import UNIT
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd import ContainerdProgram, metadata
-from nodeupgrade.adapters.containerd.metadata import OddMetadata
+from nodeupgrade.adapters.containerd import ContainerdProgram, store
+from nodeupgrade.adapters.containerd.store import OddMetadata
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
@@ -92,12 +92,12 @@ def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: Con
 @pytest.mark.parametrize(
     ("type_url", "damage"),
     [
-        (metadata.TYPE_URL, lambda data: data[:-5]),
-        (metadata.TYPE_URL, lambda _data: b""),
-        (f"type.googleapis.com/{metadata.TYPE_URL}", lambda data: data),
-        (metadata.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
+        (store.TYPE_URL, lambda data: data[:-5]),
+        (store.TYPE_URL, lambda _data: b""),
+        (f"type.googleapis.com/{store.TYPE_URL}", lambda data: data),
+        (store.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
         (
-            metadata.TYPE_URL,
+            store.TYPE_URL,
             lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","":'),
         ),
     ],
@@ -129,7 +129,7 @@ def test_a_rewrite_changes_the_extension_of_the_record_and_nothing_else(containe
     containerd.runtime.rewrite([(containerd.runtime.before_images([container_id])[container_id], NEW)])
 
     after = containerd.record(container_id)
-    stored = before.extensions[metadata.EXTENSION]
+    stored = before.extensions[store.EXTENSION]
     stored.value = stored.value.replace(b'"aaaa0000"', b'"b1"')
     before.updated_at.CopyFrom(after.updated_at)
     assert after == before

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.crio.daemon import UNIT
 from nodeupgrade.adapters.crio.metadata import OddSpecification
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, Transient

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import workers

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade

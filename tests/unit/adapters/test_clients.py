@@ -12,7 +12,7 @@ import pytest
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listening
-from nodeupgrade.adapters.proc.socket_diag import UnixSocket, unix_sockets
+from nodeupgrade.adapters.proc.sockets import UnixSocket, unix_sockets
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, StoredHashes

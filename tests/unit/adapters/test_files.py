@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from nodeupgrade.adapters.files import HostFiles, atomic
-from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.engine.node.facts.manifests import manifests
 from nodeupgrade.kubelet.layout import read_layout

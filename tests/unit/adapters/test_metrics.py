@@ -7,8 +7,7 @@ import urllib.request
 import pytest
 from prometheus_client import generate_latest
 
-from nodeupgrade.adapters.observability.catalogue import METRICS
-from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
+from nodeupgrade.adapters.metrics import METRICS, InformerState, Metrics, State, served
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import TASKS, UPGRADES

@@ -12,7 +12,7 @@ from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.table import parse_stat
+from nodeupgrade.adapters.proc.processes import parse_stat
 from nodeupgrade.domain.errors import Inconsistent, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Process
 

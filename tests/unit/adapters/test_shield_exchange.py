@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
-from nodeupgrade.adapters.shield.system import accepts
+from nodeupgrade.adapters.shield.socket import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 

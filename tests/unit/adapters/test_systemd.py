@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.systemd import SystemdManager, systemctl
-from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.manager import (
     LOG_LINES,
     assignments_of,
@@ -17,6 +16,7 @@ from nodeupgrade.adapters.systemd.manager import (
     program_of,
     start_line_of,
 )
+from nodeupgrade.adapters.systemd.systemctl import Fence
 from nodeupgrade.domain.errors import StepFailed
 
 

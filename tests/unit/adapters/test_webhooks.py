@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from nodeupgrade.adapters.notifications import Webhooks
-from nodeupgrade.adapters.notifications.formats import rendered
+from nodeupgrade.adapters.notifications import Webhooks, rendered
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.rollout.report.notice import Notice

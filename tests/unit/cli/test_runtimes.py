@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime, treatment
 from nodeupgrade.domain.node.checks.runtime import runtime_is_proven
-from nodeupgrade.wiring.runtimes import runtime_named
+from nodeupgrade.wiring.node import runtime_named
 
 
 @pytest.mark.parametrize("name", SupportedRuntime)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager

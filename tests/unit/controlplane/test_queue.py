@@ -2,7 +2,7 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName

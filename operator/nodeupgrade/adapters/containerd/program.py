@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from nodeupgrade.adapters.proc.program import NodeProgram
+from nodeupgrade.adapters.proc.processes import NodeProgram
 
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""

@@ -9,7 +9,7 @@ from shlex import quote
 
 from google.protobuf.any_pb2 import Any
 
-from nodeupgrade.adapters.containerd import metadata
+from nodeupgrade.adapters.containerd import store
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, update_extension
 from nodeupgrade.adapters.cri import Call, framed
 from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
@@ -41,7 +41,7 @@ def remedy(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, Stor
     restore = []
     for image, _ in all_changes:
         value = Any(type_url=image.encoding, value=image.data)
-        request = update_extension(metadata.EXTENSION, image.container_id, value)
+        request = update_extension(store.EXTENSION, image.container_id, value)
         restore.append(Call(path=UPDATE.path, frame=framed(request)))
     return Remedy(socket=socket, restore=tuple(restore), listing=listing, wrong=wrong_hashes(all_changes))
 

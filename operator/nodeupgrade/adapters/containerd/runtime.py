@@ -3,24 +3,27 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nodeupgrade.adapters.containerd import daemon
+from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
-from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
-from nodeupgrade.adapters.containerd.listing import to_inventory
+from nodeupgrade.adapters.containerd.daemon import CONTAINERD, UNIT, places
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import ContainerdProgram
 from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
-from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
-from nodeupgrade.adapters.containerd.store import HashStore
+from nodeupgrade.adapters.containerd.store import HashStore, to_inventory
 from nodeupgrade.adapters.cri import Connection, CriClient
-from nodeupgrade.adapters.cri.records import Listing, Statuses, running
+from nodeupgrade.adapters.cri.client import Listing, Statuses, running
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+)
 from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView
@@ -76,7 +79,7 @@ class ContainerdRuntime:
             binary_version=self._version_on_disk(),
             cgroup_driver=self._cri.cgroup_driver(),
             process=listener(self._socket, self._processes),
-            places=daemon.places(self._cri.status_info()),
+            places=places(self._cri.status_info()),
             images=self._cri.image_filesystem(),
         )
 
@@ -126,15 +129,15 @@ class ContainerdRuntime:
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Ask the program on disk how it would start with its present configuration."""
-        return next_start.find(self._files, self._program, unit, running)
+        return restart.find_next_start(self._files, self._program, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this containerd."""
-        return hazards.find(seen)
+        return restart.find_hazards(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Find out whether shims can be given more time to answer a restarted containerd."""
-        return tuning.find(self._files, self._program, unit)
+        return restart.find_tuning(self._files, self._program, unit)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return the ids that containerd was asked to stop, from its log; ``None`` if the log is inconclusive."""
@@ -167,3 +170,12 @@ class ContainerdRuntime:
             tasks = self._containerd.start_tasks()().tasks
             self._pids = {task.id or task.container_id: task.pid for task in tasks}
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
+
+
+# What is true of containerd on every node: its unit, and the files that tune its restart.
+
+
+# The directories and the socket of the running containerd.
+
+
+# Client for the part of containerd's own gRPC API that this project uses.

@@ -1,15 +1,28 @@
 """Client for the part of the Container Runtime Interface (CRI) that this project uses."""
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    Process,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.kubelethash import HashValue
 
 A = TypeVar("A", bound=Message)
 
@@ -148,3 +161,183 @@ class CriClient:
 
 def _method(version: CriVersion, name: str, answer: type[A]) -> UnaryMethod[A]:
     return UnaryMethod(f"/runtime.{version}.RuntimeService/{name}", answer)
+
+
+# The annotations in which kubelets store a container's hashes, wherever a runtime keeps them.
+
+HASH_KEY = "io.kubernetes.container.hash"
+HASH_WITHOUT_RESOURCES_KEY = "io.kubernetes.container.hashWithoutResources"
+# strconv.FormatUint(hash, 16); no kubelet writes a value of any other form.
+HASH = re.compile(r"[0-9a-f]{1,16}")
+
+
+def changed(
+    stored: StoredHashes, wanted: StoredHashes, names: tuple[str, str] = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
+) -> Iterator[tuple[str, HashValue, HashValue]]:
+    """Return name, old and new value of each hash that changes: those that both sides have, and that differ.
+
+    Args:
+        stored: the present hashes.
+        wanted: the hashes to be.
+        names: those of the two hashes, where the runtime keeps them under other names.
+
+    Raises:
+        ValueError: a wanted value is not a hash.
+    """
+    pairs = ((stored.container, wanted.container), (stored.without_resources, wanted.without_resources))
+    for name, (old, new) in zip(names, pairs, strict=True):
+        if old is None or new is None or old == new:
+            continue
+        if not HASH.fullmatch(new):
+            raise ValueError(f"the value {new!r} wanted for {name} is no hash")
+        yield name, old, new
+
+
+# A container's hashes, as the CRI serves them.
+
+
+def served_hashes(annotations: Mapping[str, str]) -> StoredHashes:
+    """Return the hashes in the annotations that a runtime serves."""
+    container, without_resources = (annotations.get(key) for key in (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY))
+    return StoredHashes(
+        container=HashValue(container) if container else None,
+        without_resources=HashValue(without_resources) if without_resources else None,
+    )
+
+
+def served_annotation(key: str, value: str) -> bytes:
+    """Return an annotation as encoded in a CRI response: in a protobuf map entry, the value follows its key."""
+    return key.encode("ascii") + b"\x12" + bytes([len(value)]) + value.encode("ascii")
+
+
+# Builds the parts of an Inventory from the answers of the CRI; which processes there are, each adapter knows.
+
+NAME_LABEL = "io.kubernetes.container.name"
+CONFIG_SOURCE = "kubernetes.io/config.source"
+CONFIG_HASH = "kubernetes.io/config.hash"
+
+STATES = {
+    cri.CONTAINER_CREATED: ContainerState.CREATED,
+    cri.CONTAINER_RUNNING: ContainerState.RUNNING,
+    cri.CONTAINER_EXITED: ContainerState.EXITED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All containers and sandboxes, listed at the same moment.
+
+    Attributes:
+        pids: PID of the first process, by container or sandbox id; may include containers that are gone.
+    """
+
+    containers: tuple[cri.Container, ...]
+    sandboxes: tuple[cri.PodSandbox, ...]
+    pids: Mapping[str, int]
+
+    def pods(self) -> dict[str, PodRef]:
+        """Return the pods by sandbox id."""
+        return {sandbox.id: pod_of(sandbox) for sandbox in self.sandboxes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statuses:
+    """Statuses by id, which cost one call per item; empty if they were not requested."""
+
+    containers: Mapping[str, cri.ContainerStatusResponse] = field(default_factory=dict)
+    sandboxes: Mapping[str, cri.PodSandboxStatusResponse] = field(default_factory=dict)
+
+
+def running(containers: Iterable[cri.Container], sandboxes: Iterable[cri.PodSandbox]) -> set[str]:
+    """Return the ids of running containers and ready sandboxes, which are those with a process."""
+    return {
+        *(container.id for container in containers if container.state == cri.CONTAINER_RUNNING),
+        *(sandbox.id for sandbox in sandboxes if sandbox.state == cri.SANDBOX_READY),
+    }
+
+
+def is_running(container: cri.Container) -> bool:
+    """Report whether the runtime says that a container runs."""
+    return container.state == cri.CONTAINER_RUNNING
+
+
+def is_ready(sandbox: cri.PodSandbox) -> bool:
+    """Report whether the runtime says that a sandbox is ready."""
+    return sandbox.state == cri.SANDBOX_READY
+
+
+def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[SandboxInstance]) -> Inventory:
+    """Return the inventory, sorted so that its order does not depend on the runtime."""
+    return Inventory(
+        containers=tuple(sorted(containers, key=lambda c: (c.pod, c.created_at, c.id))),
+        sandboxes=tuple(sorted(sandboxes, key=lambda s: (s.pod, s.created_at, s.id))),
+    )
+
+
+def container_of(
+    item: cri.Container,
+    status: cri.ContainerStatusResponse | None,
+    pods: Mapping[str, PodRef],
+    *,
+    process: Process | None,
+    monitor: Process | None,
+) -> ContainerInstance:
+    """Build a container from its record, and from its status if that was requested."""
+    state = STATES.get(item.state, ContainerState.UNKNOWN)
+    return ContainerInstance(
+        id=ContainerId(item.id),
+        name=item.labels.get(NAME_LABEL, item.metadata.name),
+        sandbox_id=SandboxId(item.pod_sandbox_id),
+        pod=pods.get(item.pod_sandbox_id) or _pod_by_labels(item),
+        state=state,
+        attempt=item.metadata.attempt,
+        created_at=item.created_at,
+        hashes=served_hashes(item.annotations),
+        started_at=(status.status.started_at or None) if status else None,
+        process=process,
+        monitor=monitor,
+        exit_code=status.status.exit_code if status and state is ContainerState.EXITED else None,
+    )
+
+
+def sandbox_of(
+    item: cri.PodSandbox,
+    status: cri.PodSandboxStatusResponse | None,
+    *,
+    host_network: bool,
+    process: Process | None,
+    monitor: Process | None,
+) -> SandboxInstance:
+    """Build a sandbox from its record, and its address from its status if that was requested."""
+    return SandboxInstance(
+        id=SandboxId(item.id),
+        pod=pod_of(item),
+        ready=is_ready(item),
+        attempt=item.metadata.attempt,
+        created_at=item.created_at,
+        host_network=host_network,
+        process=process,
+        monitor=monitor,
+        ip=status.status.network.ip if status else None,
+        config_source=item.annotations.get(CONFIG_SOURCE),
+        static_hash=item.annotations.get(CONFIG_HASH),
+    )
+
+
+def uses_host_network(status: cri.PodSandboxStatusResponse) -> bool:
+    """Report whether a sandbox is in the node's network."""
+    return status.status.linux.namespaces.options.network == cri.NODE
+
+
+def pod_of(sandbox: cri.PodSandbox) -> PodRef:
+    """Return the pod of a sandbox."""
+    metadata = sandbox.metadata
+    return PodRef(namespace=metadata.namespace, name=metadata.name, uid=PodUid(metadata.uid))
+
+
+def _pod_by_labels(item: cri.Container) -> PodRef:
+    return PodRef(
+        namespace=item.labels.get("io.kubernetes.pod.namespace", ""),
+        name=item.labels.get("io.kubernetes.pod.name", ""),
+        uid=PodUid(item.labels.get("io.kubernetes.pod.uid", "")),
+    )

@@ -6,9 +6,8 @@ See docs/decisions/rescue.md.
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from nodeupgrade.adapters.cri.annotations import HASH_KEY
+from nodeupgrade.adapters.cri.client import HASH_KEY, served_annotation
 from nodeupgrade.adapters.cri.connection import Call
-from nodeupgrade.adapters.cri.hashes import served_annotation
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.shell import function, piped
 from nodeupgrade.ports.node.runtime import BeforeImage

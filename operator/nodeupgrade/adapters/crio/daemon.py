@@ -7,8 +7,10 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.crio.configuration import CrioConfiguration, configured
+from nodeupgrade.adapters.crio.restart import CrioConfiguration, configured
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.runtime import RuntimeKind
 
 TIMEOUT_SECONDS = 5.0
 INFO, CONFIG = "/info", "/config"
@@ -74,3 +76,15 @@ def _get(path: Path, what: str) -> bytes:
     if answer.status != http.HTTPStatus.OK:
         raise StepFailed(f"GET {what} on {path} was answered with {answer.status} {answer.reason}")
     return body
+
+
+# What is true of CRI-O on every node: its unit, and what it keeps on disk.
+
+UNIT = "crio.service"
+
+CRIO = RuntimeKind(
+    name=SupportedRuntime.CRIO,
+    unit=UNIT,
+    remembers_ends=True,
+    unproven="no run of it on a real node with CRI-O is known, only on recorded storage",
+)

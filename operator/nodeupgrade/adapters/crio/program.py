@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.adapters.proc.program import NodeProgram
+from nodeupgrade.adapters.proc.processes import NodeProgram
 
 VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
 PASSED_ON = re.compile(r"CONTAINER_\w+")

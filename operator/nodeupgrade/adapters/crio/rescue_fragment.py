@@ -6,7 +6,7 @@ from shlex import quote
 
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
-from nodeupgrade.adapters.crio.image import decoded, is_ended
+from nodeupgrade.adapters.crio.metadata import decoded, is_ended
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.run.shell import function, piped

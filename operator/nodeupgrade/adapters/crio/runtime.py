@@ -4,22 +4,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nodeupgrade.adapters.cri import Connection, CriClient
-from nodeupgrade.adapters.cri.records import Listing, Statuses, is_running, uses_host_network
-from nodeupgrade.adapters.crio import daemon
-from nodeupgrade.adapters.crio.kind import CRIO, UNIT
-from nodeupgrade.adapters.crio.listing import pid_in, to_inventory, unknown
+from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running, uses_host_network
+from nodeupgrade.adapters.crio import restart
+from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask
 from nodeupgrade.adapters.crio.log import asked_to_stop
 from nodeupgrade.adapters.crio.program import CrioProgram
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
-from nodeupgrade.adapters.crio.restart import hazards, next_start
-from nodeupgrade.adapters.crio.store import SpecificationStore
+from nodeupgrade.adapters.crio.store import SpecificationStore, pid_in, to_inventory, unknown
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.domain.node.runtime import (
+    AS_CONFIGURED,
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+)
 from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import Files
@@ -63,7 +67,7 @@ class CrioRuntime:
         self._services = services
         self._program = CrioProgram(prefix)
         self._store = SpecificationStore(self._files)
-        self._daemon: daemon.CrioDaemon | None = None
+        self._daemon: CrioDaemon | None = None
         self._pids: dict[str, int] = {}
         self._networks: dict[str, bool] = {}
 
@@ -77,7 +81,7 @@ class CrioRuntime:
             binary_version=self._version_on_disk(),
             cgroup_driver=self._cri.cgroup_driver(),
             process=listener(self._socket, self._processes),
-            places=next_start.places(self._asked().configuration),
+            places=restart.places(self._asked().configuration),
             images=self._cri.image_filesystem(),
         )
 
@@ -146,7 +150,7 @@ class CrioRuntime:
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Ask the program on disk how it would start with its present configuration."""
-        return next_start.find(
+        return restart.find_next_start(
             self._files,
             self._program,
             unit,
@@ -157,7 +161,7 @@ class CrioRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this CRI-O."""
-        return hazards.find(self._files, self._asked().configuration, seen)
+        return restart.find_hazards(self._files, self._asked().configuration, seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""
@@ -181,11 +185,17 @@ class CrioRuntime:
         """Close the connection; the next call opens it again."""
         self._connection.close()
 
-    def _asked(self) -> daemon.CrioDaemon:
-        self._daemon = self._connection.retry(lambda: daemon.ask(self._socket))
+    def _asked(self) -> CrioDaemon:
+        self._daemon = self._connection.retry(lambda: ask(self._socket))
         return self._daemon
 
     def _version_on_disk(self) -> str | None:
         """Return the version of the program that a restart would start."""
         program = "" if self._services is None else self._services.status(UNIT).program
         return self._program.version(program) if program else None
+
+
+# What is true of CRI-O on every node: its unit, and what it keeps on disk.
+
+
+# What the running CRI-O says about itself over HTTP, on the same socket as the CRI.

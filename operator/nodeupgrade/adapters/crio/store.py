@@ -3,16 +3,36 @@
 CRI-O reads ``config.json`` only when it starts and writes it only when it creates a container, so it may run meanwhile.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.crio import metadata
-from nodeupgrade.adapters.crio.image import CONFIG, STATE, StoredContainer, decoded, encoded, is_ended
-from nodeupgrade.adapters.crio.metadata import OddSpecification
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
+from nodeupgrade.adapters.cri.client import (
+    Listing,
+    Statuses,
+    container_of,
+    in_order,
+    is_ready,
+    is_running,
+    sandbox_of,
+)
+from nodeupgrade.adapters.crio.metadata import (
+    CONFIG,
+    STATE,
+    OddSpecification,
+    StoredContainer,
+    decoded,
+    encoded,
+    is_ended,
+    rewritten,
+)
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
-from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.runtime import BeforeImage
 
@@ -52,7 +72,7 @@ class SpecificationStore:
         writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
         for image, hashes in changes:
             before = decoded(image)
-            wanted = metadata.rewritten(image.container_id, before.config, hashes)
+            wanted = rewritten(image.container_id, before.config, hashes)
             present = self._present(image, before)
             if present not in {before.config, wanted}:
                 raise _conflict(image)
@@ -74,7 +94,7 @@ class SpecificationStore:
         if present == before.config:
             return
         try:
-            restored = metadata.rewritten(image.container_id, present, image.hashes)
+            restored = rewritten(image.container_id, present, image.hashes)
         except OddSpecification as error:
             raise _conflict(image) from error
         if restored != before.config:
@@ -135,3 +155,88 @@ def _conflict(image: BeforeImage) -> MetadataConflict:
         f"cannot change the stored hash of container {image.container_id} because its config.json is not what was "
         "read before; somebody else wrote it, and it was left as it is"
     )
+
+
+# Builds the Inventory of a node from the answers of the CRI, and from ``/proc``.
+#
+# Each container has a conmon of its own, the parent of its first process, which keeps its output and its exit code. A
+# pod has a process of its own only if its containers share their PIDs; otherwise CRI-O keeps nothing but its
+# namespaces.
+
+CONMON = "conmon"
+
+
+def pid_in(info: Mapping[str, str]) -> int:
+    """Return the PID in a verbose status; 0 if there is none, as for a pod without a process of its own."""
+    try:
+        pid = json.loads(info["info"]).get("pid", 0)
+        return int(pid)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return 0
+
+
+def to_inventory(
+    listing: Listing, statuses: Statuses, networks: Mapping[str, bool], processes: ProcessTable
+) -> Inventory:
+    """Build the inventory.
+
+    Args:
+        listing: all records.
+        statuses: those that were requested.
+        networks: whether a pod is in the node's network, by sandbox id.
+        processes: the node's.
+    """
+    pods = listing.pods()
+    containers = []
+    for item in listing.containers:
+        stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
+        process, monitor = _process(stat), _conmon(item.id, stat, processes)
+        status = statuses.containers.get(item.id)
+        containers.append(container_of(item, status, pods, process=process, monitor=monitor))
+    sandboxes = []
+    for pod in listing.sandboxes:
+        stat = processes.stat(listing.pids.get(pod.id, 0)) if is_ready(pod) else None
+        sandboxes.append(
+            sandbox_of(
+                pod,
+                statuses.sandboxes.get(pod.id),
+                host_network=networks.get(pod.id, False),
+                process=_process(stat),
+                monitor=_conmon(pod.id, stat, processes),
+            )
+        )
+    return in_order(containers, sandboxes)
+
+
+def unknown(
+    containers: tuple[cri.Container, ...], sandboxes: tuple[cri.PodSandbox, ...], known: Mapping[str, int]
+) -> tuple[list[str], list[str]]:
+    """Return the running containers and ready sandboxes whose process was not asked for yet."""
+    return (
+        [c.id for c in containers if is_running(c) and c.id not in known],
+        [s.id for s in sandboxes if is_ready(s) and s.id not in known],
+    )
+
+
+def _process(stat: Stat | None) -> Process | None:
+    return None if stat is None else stat.process
+
+
+def _conmon(identity: str, stat: Stat | None, processes: ProcessTable) -> Process | None:
+    """Return the conmon of a process: its parent, if that was started for this container and still watches it.
+
+    Whoever adopted the process of a conmon that died is not one.
+    """
+    parent = None if stat is None else processes.stat(stat.parent)
+    if parent is None or parent.command != CONMON or identity not in (processes.arguments(parent.pid) or ()):
+        return None
+    return parent.process
+
+
+# Replaces the hashes in a container's ``config.json`` and leaves every other byte unchanged. Pure.
+#
+# CRI-O keeps the kubelet's annotations twice in the OCI specification that it stores with each container: as
+# annotations of their own, and as JSON in the annotation ``io.kubernetes.cri-o.Annotations``, which is the one that it
+# reads when it starts. A container whose file it cannot read is *deleted* by a starting CRI-O, and cannot be brought
+# back. So the file is never parsed and serialized again: strings are replaced in the bytes, and everything else is
+# proven to be unchanged.

@@ -6,6 +6,7 @@ with 20.10, API 1.41). See docs/decisions/docker-engine-api.md for why this is n
 
 import http.client
 import json
+import re
 import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import StepFailed, Transient
 
@@ -143,3 +145,24 @@ def _object(what: str, value: Any) -> Document:
     if not isinstance(value, dict):
         raise StepFailed(f"dockerd answers {what} with {type(value).__name__}, not with an object")
     return value
+
+
+# The address of a pod, as the kernel has it for the pod's network.
+
+LOCAL = re.compile(r"\|-- (\d+(?:\.\d+){3})\n +/32 host LOCAL")
+LOOPBACK = "127."
+GLOBAL_SCOPE = "00"
+
+
+def address(processes: ProcessTable, pid: int) -> str:
+    """Return the first address of a process's network other than the loopback; empty if it has none."""
+    trie = processes.network_file(pid, "fib_trie") or ""
+    found = sorted({each for each in LOCAL.findall(trie) if not each.startswith(LOOPBACK)})
+    return found[0] if found else _sixth(processes, pid)
+
+
+def _sixth(processes: ProcessTable, pid: int) -> str:
+    """Return the first IPv6 address with global scope, written as the kernel does: 32 digits."""
+    lines = (line.split() for line in (processes.network_file(pid, "if_inet6") or "").splitlines())
+    found = sorted(fields[0] for fields in lines if len(fields) > 3 and fields[3] == GLOBAL_SCOPE)
+    return found[0] if found else ""

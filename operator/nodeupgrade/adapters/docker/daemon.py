@@ -5,7 +5,9 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.docker.client import Document
 from nodeupgrade.adapters.proc import INIT, ProcessTable, listening
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.runtime_info import RuntimeProcess
 from nodeupgrade.ports.node.files import FilesView
 
@@ -73,3 +75,17 @@ def _resolved(path: PurePosixPath, files: FilesView) -> PurePosixPath | None:
 def _process(pid: int, processes: ProcessTable) -> RuntimeProcess | None:
     words = processes.arguments(pid)
     return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid)) if words else None
+
+
+# What is true of Docker on every node.
+
+UNIT = "docker.service"
+SOCKET_UNIT = "docker.socket"
+"""Starts the service as soon as anybody connects, so that it has to be stopped, too."""
+
+DOCKER = RuntimeKind(
+    name=SupportedRuntime.DOCKER,
+    unit=UNIT,
+    why_no_shield="its kubelet talks to Docker in Docker's own protocol, which the shield does not understand",
+    stops_for_rewriting=True,
+)

@@ -2,7 +2,7 @@
 
 import re
 
-from nodeupgrade.adapters.proc.program import NodeProgram, complaint
+from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.domain.errors import StepFailed
 
 VERSION = re.compile(r"version v?([^\s,]+)")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from shlex import quote
 
-from nodeupgrade.adapters.cri.annotations import changed
+from nodeupgrade.adapters.cri.client import changed
 from nodeupgrade.adapters.docker.client import OURS
-from nodeupgrade.adapters.docker.kind import SOCKET_UNIT, UNIT
+from nodeupgrade.adapters.docker.daemon import SOCKET_UNIT, UNIT
 from nodeupgrade.adapters.docker.labels import HASH_LABEL, LABELS, entry
 from nodeupgrade.adapters.docker.store import path_of
 from nodeupgrade.domain.node.inventory import StoredHashes

@@ -5,13 +5,12 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.docker import daemon
+from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
-from nodeupgrade.adapters.docker.kind import DOCKER, SOCKET_UNIT, UNIT
+from nodeupgrade.adapters.docker.daemon import DOCKER, SOCKET_UNIT, UNIT, listener, objections, require_live_restore
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
 from nodeupgrade.adapters.docker.program import DockerdProgram
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
-from nodeupgrade.adapters.docker.restart import hazards, next_start
 from nodeupgrade.adapters.docker.store import LabelStore
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients
@@ -62,7 +61,7 @@ class DockerRuntime:
         patience: float = 2.0,
     ) -> None:
         self._files = files or HostFiles()
-        self._endpoint = next_start.real(self._files, str(self._files.on_node(socket)))
+        self._endpoint = restart.real(self._files, str(self._files.on_node(socket)))
         self._engine = EngineClient(socket, timeout=timeout, patience=patience)
         self._processes = processes
         self._services = services
@@ -75,7 +74,7 @@ class DockerRuntime:
         """Return name, version and places of the running dockerd, and the version of the program on disk."""
         about, version = self._engine.info(), str(self._engine.version().get("Version", ""))
         unit = self._services.status(UNIT)
-        process = daemon.listener(self._endpoint, unit.main_pid, self._processes, self._files)
+        process = listener(self._endpoint, unit.main_pid, self._processes, self._files)
         return RuntimeInfo(
             name=self.kind.name,
             version=version,
@@ -84,7 +83,7 @@ class DockerRuntime:
             cgroup_driver=about.get("CgroupDriver") or None,
             process=process,
             places=self._places(about, process),
-            objections=tuple(daemon.objections(about, _numbers(version))),
+            objections=tuple(objections(about, _numbers(version))),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -131,11 +130,11 @@ class DockerRuntime:
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Read the configuration as the program on disk would."""
-        return next_start.find(self._files, self._program, unit, running, self._endpoint)
+        return restart.find_next_start(self._files, self._program, unit, running, self._endpoint)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this dockerd."""
-        return hazards.find(seen)
+        return restart.find_hazards(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
         """Return nothing: there is no limit of time within which shims have to answer a starting dockerd."""
@@ -188,7 +187,7 @@ class DockerRuntime:
             Transient: it runs, and does not answer.
         """
         if not self._is_down():
-            daemon.require_live_restore(self._engine.info())
+            require_live_restore(self._engine.info())
         # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
         for unit in self._units():
             self._services.stop(unit)
@@ -225,12 +224,12 @@ class DockerRuntime:
     def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:
         """Return where dockerd keeps what it has; that of its state only its command line and configuration say."""
         try:
-            found = next_start.configured(self._files, () if process is None else process.words)
+            found = restart.configured(self._files, () if process is None else process.words)
         except (ValueError, StepFailed):
             return None
         return RuntimePlaces(
             root=str(about.get("DockerRootDir", "")),
-            state=str(next_start.real(self._files, found.exec_root)),
+            state=str(restart.real(self._files, found.exec_root)),
             address=str(self._endpoint),
         )
 
@@ -239,3 +238,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: ``(20, 10, 24)`` for ``20.10.24+dfsg1``."""
     found = NUMBERS.match(version)
     return tuple(int(part) for part in found.group().split(".")) if found else ()
+
+
+# What is true of Docker on every node.
+
+
+# The running dockerd: its process, its directories, and what it says against a restart.

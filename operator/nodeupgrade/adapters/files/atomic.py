@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.ports.node.disk import Disk, Status
 
 LEFTOVER = ".nodeupgrade-new"
 CHUNK = 1024 * 1024
@@ -138,3 +138,11 @@ def _attributes(path: Path, disk: Disk) -> list[str]:
         if error.errno == errno.ENOTSUP:
             return []
         raise
+
+
+# Stamps, which show cheaply whether a file is still the same one.
+
+
+def stamp(status: Status) -> str:
+    """Return device, inode, size and mtime of a file."""
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"

@@ -20,11 +20,11 @@ from nodeupgrade.adapters.files.atomic import (
     read_chunks,
     remove_leftover,
     replace_by_link,
+    stamp,
     sync_directory,
     write_all,
 )
-from nodeupgrade.adapters.files.confine import resolve
-from nodeupgrade.adapters.files.stamp import stamp
+from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry

@@ -10,9 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.failures import AheadError
-from nodeupgrade.adapters.kube.transport import Patience, Session, Transport
-from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
+from nodeupgrade.adapters.kube.transport import (
+    AheadError,
+    Patience,
+    Session,
+    Transport,
+    event,
+    has_index,
+    path,
+    selector,
+)
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (

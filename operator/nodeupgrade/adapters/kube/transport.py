@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
@@ -13,9 +14,23 @@ import aiohttp
 import tenacity
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.adapters.kube.failures import AheadError, failure_of, is_about_all_requests
 from nodeupgrade.adapters.kube.login import log_in
-from nodeupgrade.ports.kube import NotLeadingError, UnavailableError
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.ports.kube import (
+    PODS,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    NotLeadingError,
+    RejectedError,
+    Resource,
+    UnavailableError,
+    WatchEvent,
+    WatchEventType,
+)
 
 _config: Any = untyped_config  # Any: upstream has no type hints here
 
@@ -239,3 +254,109 @@ def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     retry_after = error.after if isinstance(error, UnavailableError) else 0.0
     return max(retry_after, tenacity.wait_random_exponential(multiplier=0.2, max=5)(state))
+
+
+# What it means if an API server refuses a request: the port's errors.
+
+FENCE = "operator-fence.nodeupgrade.dev"
+"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
+
+TOO_MANY_REQUESTS = 429
+
+_BUSY = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
+
+
+class AheadError(UnavailableError):
+    """The API server's cache lags behind the requested resourceVersion; repeat the request without the cache."""
+
+
+def failure_of(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
+    """Return the port's error for an answer that is no success."""
+    return failure(what, status, _message(payload), retry_after)
+
+
+def failure(what: str, status: int, reason: str, retry_after: str | None = None) -> NodeUpgradeError:
+    """Return the port's error for an HTTP status, or for the code of a Status object."""
+    message = f"cannot {what} because the API server answers {status}: {reason}"
+    match status:
+        case 404:
+            return NotFoundError(message)
+        case 403 | 422 if FENCE in reason:
+            return NotLeadingError(message)
+        case 400 | 422:
+            return InvalidError(message)
+        case 401 | 403:
+            return ForbiddenError(message)
+        case 409:
+            return ConflictError(message)
+        case 410:
+            return ExpiredError(message)
+        case 504 if "Too large resource version" in reason:
+            return AheadError(message)
+        case _ if status in _BUSY:
+            seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
+            return UnavailableError(message, float(seconds))
+        case _:
+            return RejectedError(message)
+
+
+def is_about_all_requests(status: int, payload: bytes) -> bool:
+    """Report whether an API server has too much to do, and not only refuses this one request for a while.
+
+    Priority and fairness, and the limit on requests in flight that came before it, answer 429 with a line of plain
+    text. A 429 with a Status object is about the request: an admission webhook, an eviction, or a resource whose cache
+    is being filled. The headers ``X-Kubernetes-PF-*`` tell nothing: every answer has them.
+    """
+    if status != TOO_MANY_REQUESTS:
+        return False
+    try:
+        return bool(json.loads(payload)["kind"] != "Status")
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
+def _message(payload: bytes) -> str:
+    try:
+        return str(json.loads(payload)["message"])
+    except (ValueError, KeyError, TypeError):
+        return shorten(payload.decode(errors="replace"), 200)
+
+
+# The API server's formats: paths, selectors, and the events of a watch.
+
+NODE_OF_POD = "spec.nodeName"
+"""The field by which API servers index pods in their cache."""
+
+
+def event(resource: Resource, line: bytes) -> WatchEvent:
+    """Parse a line of a watch.
+
+    Raises:
+        ExpiredError, UnavailableError, RejectedError: The line is an ERROR event, or not an event.
+    """
+    request = f"watch {resource.plural}"
+    try:
+        message = json.loads(line)
+        if message["type"] == "ERROR":
+            status = message["object"]
+            raise failure(request, int(status.get("code", 500)), str(status.get("message", "")))
+        return WatchEvent(WatchEventType(message["type"]), message["object"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnavailableError(f"cannot {request} because the API server sends what is no event ({error!r})") from error
+
+
+def path(resource: Resource, name: str | None = None) -> str:
+    """Return the URL path of a kind, or of one object of it."""
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    scope = f"/namespaces/{resource.namespace}" if resource.namespace else ""
+    return f"{root}{scope}/{resource.plural}" + (f"/{name}" if name else "")
+
+
+def has_index(resource: Resource, fields: Mapping[str, str] | None) -> bool:
+    """Report whether API servers have an index for these fields, so that they need not read every object."""
+    return resource == PODS and fields is not None and set(fields) == {NODE_OF_POD}
+
+
+def selector(terms: Mapping[str, str]) -> str:
+    """Return the text of a selector of labels or fields."""
+    return ",".join(f"{key}={value}" for key, value in terms.items())

@@ -7,8 +7,8 @@ import time
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from nodeupgrade.adapters.kubelet import serving
-from nodeupgrade.adapters.kubelet.isolated import isolated, located
+from nodeupgrade.adapters.kubelet import identity
+from nodeupgrade.adapters.kubelet.dry_run import isolated, located
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
@@ -40,7 +40,7 @@ class HostKubelet:
         prefix: tuple[str, ...] = (),
         healthz_timeout: float = 1.0,
         program_timeout: float = 60.0,
-        token: Path = serving.TOKEN,
+        token: Path = identity.TOKEN,
         root: Path = Path("/"),
     ) -> None:
         self._processes = processes
@@ -109,7 +109,7 @@ class HostKubelet:
         Raises:
             Transient: there is no answer, or the server does not present one of the known certificates.
         """
-        return serving.configz(where, self._token)
+        return identity.configz(where, self._token)
 
     def inotify_instances(self) -> int:
         """Count the inotify instances of the superuser's processes; one that several share counts once per process."""

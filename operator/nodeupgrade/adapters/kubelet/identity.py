@@ -7,6 +7,8 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.kubelet.credentials.kubeconfig import Credentials, Material
-from nodeupgrade.ports.node.kubelet import Answer
+from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
 
 TIMEOUT_SECONDS = 5.0
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -113,3 +115,48 @@ def _authorization(token: Material) -> dict[str, str]:
         return {}
     text = token.data if token.data is not None else Path(token.path or "").read_bytes()
     return {"Authorization": f"Bearer {text.decode('ascii').strip()}"}
+
+
+# Requests to the kubelet's own server over TLS, with the service account's token.
+#
+# A kubelet's serving certificate is usually self-signed, so no CA vouches for it. But it is on the node's disk, where
+# only root can write: a server that presents this very certificate, and so has its key, is the kubelet. The token is
+# never sent to any other server.
+
+TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+LARGEST = 1024 * 1024
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def configz(where: ServingEndpoint, token: Path) -> Answer:
+    """Return a kubelet's ``/configz``, its effective configuration.
+
+    Raises:
+        Transient: there is no answer, or the server does not present one of the known certificates.
+    """
+    try:
+        bearer = token.read_text(encoding="ascii").strip()
+        with _connected(where) as connected:
+            connection = http.client.HTTPConnection(where.address, where.port)
+            connection.sock = connected
+            connection.request("GET", "/configz", headers={"Authorization": f"Bearer {bearer}"})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.read(LARGEST).decode(errors="replace"))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Transient(f"cannot ask the kubelet at {where.address}:{where.port} because {error}") from error
+
+
+def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the certificate itself is compared below, before anything is sent
+    connected = context.wrap_socket(socket.create_connection((where.address, where.port), TIMEOUT_SECONDS))
+    known = [
+        ssl.PEM_cert_to_DER_cert(certificate)
+        for certificate in _CERTIFICATE.findall(where.certificates.decode("ascii", "ignore"))
+    ]
+    if connected.getpeercert(binary_form=True) not in known:
+        connected.close()
+        raise OSError("who answers there does not show the certificate that the kubelet keeps on disk")
+    return connected

@@ -1,7 +1,6 @@
 """Reads the node's ``/proc``."""
 
-from nodeupgrade.adapters.proc.clients import clients, listening
-from nodeupgrade.adapters.proc.listener import listener
-from nodeupgrade.adapters.proc.table import INIT, ProcessTable
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
+from nodeupgrade.adapters.proc.sockets import clients, listener, listening
 
 __all__ = ["INIT", "ProcessTable", "clients", "listener", "listening"]

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from nodeupgrade.adapters.shield.refusals import Refusals, WaitingCalls
-from nodeupgrade.adapters.shield.socket import Exchange
+from nodeupgrade.adapters.shield.socket import Exchange, Refusals, WaitingCalls
 from nodeupgrade.domain.node.shield import RefusedCall
 
 STATE = Path("/run")
@@ -66,3 +65,6 @@ class HostShield:
     def restarts(self) -> int:
         """Return how often the runtime took its path back while the shield was raised."""
         return self._exchange.restarts()
+
+
+# The system calls behind the exchange of sockets.

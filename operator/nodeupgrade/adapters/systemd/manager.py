@@ -6,9 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nodeupgrade.adapters.systemd.fence import Fence
-from nodeupgrade.adapters.systemd.systemctl import Systemctl
-from nodeupgrade.adapters.systemd.unread import has_unread
+from nodeupgrade.adapters.systemd.systemctl import Fence, Systemctl, has_unread
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed

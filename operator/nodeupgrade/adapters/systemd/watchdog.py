@@ -6,6 +6,7 @@ process whose main thread hangs, on a disk for example, kills itself. Either way
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,6 @@ from typing import Self
 
 import structlog
 
-from nodeupgrade.adapters.systemd.notify import notify
 from nodeupgrade.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -89,3 +89,22 @@ class WatchedClock:
         self._watchdog.progress(seconds)
         self._clock.sleep(seconds)
         self._watchdog.progress()
+
+
+# Notifies systemd about this service (the ``sd_notify`` protocol).
+
+
+def notify_ready() -> None:
+    """Report that the service is ready."""
+    notify("READY=1")
+
+
+def notify(message: str) -> None:
+    """Send a message; do nothing in a process that systemd did not start."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+        connection.sendto(message.encode(), address)

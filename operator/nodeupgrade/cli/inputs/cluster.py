@@ -33,7 +33,7 @@ def _connect(
     kubeconfig: Path | None, context: str | None, request_seconds: float
 ) -> AbstractAsyncContextManager[KubeApi]:
     # Imported late: the Kubernetes client takes longer to load than most commands take to run.
-    connect = cast("Connect", importlib.import_module("nodeupgrade.wiring.cli").connect)
+    connect = cast("Connect", importlib.import_module("nodeupgrade.wiring.cluster").connect)
     return connect(kubeconfig, context, request_seconds)
 
 

@@ -3,8 +3,7 @@
 import tomllib
 
 from nodeupgrade.adapters.containerd.program import Configuration
-from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT
-from nodeupgrade.adapters.containerd.restart.tuning import SETTING, USUAL
+from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.units.status import UnitStatus
 from nodeupgrade.ports.node.files import FilesView

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart.hazards import find
+from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork
@@ -26,7 +26,7 @@ def found(**fields: Any) -> RestartHazards:
         "inventory": inventory(RUNNING),
         "listing_seconds": 0.1,
     }
-    return find(RuntimeAtWork(**{**known, **fields}))
+    return find_hazards(RuntimeAtWork(**{**known, **fields}))
 
 
 HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {

@@ -2,9 +2,8 @@
 
 import pytest
 
-from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG
-from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
-from nodeupgrade.adapters.containerd.restart.next_start import find
+from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG
+from nodeupgrade.adapters.containerd.restart import find_next_start, is_same_start
 from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
@@ -18,7 +17,7 @@ def running(*words: str) -> RuntimeProcess:
 
 
 def found(program: FakeProgram, *command: str, process: RuntimeProcess | None = None) -> NextStart:
-    return find(program.files, program, unit(*command), process or running())
+    return find_next_start(program.files, program, unit(*command), process or running())
 
 
 def test_without_a_configuration_the_defaults_are_told() -> None:
@@ -73,7 +72,7 @@ def test_a_program_that_does_not_tell_is_complained_about(mute: bool, tells: boo
 def test_a_start_that_is_not_known_is_not_guessed_at(command: tuple[str, ...], process: RuntimeProcess | None) -> None:
     program = FakeProgram()
 
-    seen = find(program.files, program, unit(*command), process)
+    seen = find_next_start(program.files, program, unit(*command), process)
 
     assert (seen.places, seen.complaint) == (None, "it is started in a way that is not known")
 
@@ -82,7 +81,9 @@ def test_where_the_unit_does_not_tell_the_process_does() -> None:
     """A script that starts it counts, for as much as its time tells."""
     program = FakeProgram({"/opt/c.toml": b""})
 
-    seen = find(program.files, program, unit(program="/opt/start"), running(PROGRAM, "--config", "/opt/c.toml"))
+    seen = find_next_start(
+        program.files, program, unit(program="/opt/start"), running(PROGRAM, "--config", "/opt/c.toml")
+    )
 
     assert (seen.program, seen.starter, seen.files) == (PROGRAM, "/opt/start", ("/opt/c.toml",))
     assert seen.places == PLACES

@@ -4,14 +4,15 @@ import tomllib
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart.command_line import ContainerdStart, read_start
-from nodeupgrade.adapters.containerd.restart.tuning import (
+from nodeupgrade.adapters.containerd.restart import (
     SETTING,
+    ContainerdStart,
     candidates,
-    find,
+    find_tuning,
     limit_in,
     only_raises,
     raised,
+    read_start,
 )
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
@@ -100,7 +101,7 @@ def test_the_drop_in_replaces_the_command() -> None:
 def test_a_start_that_is_understood_is_given_more_time(disk: dict[str, bytes], command: tuple[str, ...]) -> None:
     program, before = FakeProgram(disk), dict(disk)
 
-    found = find(program.files, program, unit(*command))
+    found = find_tuning(program.files, program, unit(*command))
 
     assert found.files, found.why
     assert disk == before, "looking touches nothing"
@@ -121,7 +122,7 @@ def test_whatever_speaks_against_it_is_said(command: tuple[str, ...], own: bytes
     program = FakeProgram({CONFIG: own})
     program.mute = mute
 
-    found = find(program.files, program, unit(*command))
+    found = find_tuning(program.files, program, unit(*command))
 
     assert not found.files
     assert why in found.why

@@ -12,9 +12,8 @@ import grpc.aio
 import pytest
 
 from nodeupgrade.adapters.cri import proxy
-from nodeupgrade.adapters.cri.proxy import Proxy, Rejection
-from nodeupgrade.adapters.cri.requests import is_unary
-from nodeupgrade.adapters.cri.upstream import Upstream
+from nodeupgrade.adapters.cri.guarded import is_unary
+from nodeupgrade.adapters.cri.proxy import Proxy, Rejection, Upstream
 from tests.unit.adapters.cri.runtime_server import BAD, RUNTIME, Runtime, connected, running, stream, unary
 
 BOTH_WAYS = pytest.mark.parametrize("method", ["Version", "Unheard"])

@@ -9,9 +9,8 @@ import grpc
 import pytest
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
-from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
-from nodeupgrade.adapters.proc.memory import memory_in_use
+from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, UnreadableRequest, guarded, is_unary, read
+from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded

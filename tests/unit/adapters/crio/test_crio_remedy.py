@@ -11,8 +11,7 @@ import pytest
 
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.adapters.cri.rescue_questions import wrong_hashes
-from nodeupgrade.adapters.crio.image import StoredContainer, encoded
-from nodeupgrade.adapters.crio.metadata import rewritten
+from nodeupgrade.adapters.crio.metadata import StoredContainer, encoded, rewritten
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId

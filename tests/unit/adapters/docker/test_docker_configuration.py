@@ -2,13 +2,7 @@
 
 import pytest
 
-from nodeupgrade.adapters.docker.restart.configuration import (
-    DockerdConfiguration,
-    Unusable,
-    config_file,
-    is_same_start,
-    read,
-)
+from nodeupgrade.adapters.docker.restart import DockerdConfiguration, Unusable, config_file, is_same_start, read
 
 PLAIN = ("/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock")
 DEFAULT = DockerdConfiguration(

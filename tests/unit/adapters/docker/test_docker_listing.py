@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.docker import daemon
-from nodeupgrade.adapters.docker.addresses import address
-from nodeupgrade.adapters.docker.client import TYPE_LABEL
+from nodeupgrade.adapters.docker.client import TYPE_LABEL, address
 from nodeupgrade.adapters.docker.labels import HASH_LABEL
 from nodeupgrade.adapters.docker.listing import details, nanoseconds, to_inventory
 from nodeupgrade.adapters.files import HostFiles

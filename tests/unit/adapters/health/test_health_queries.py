@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health.prometheus import MOST_BYTES, MOST_SAMPLES, QueryError, query
+from nodeupgrade.adapters.health.probe import MOST_BYTES, MOST_SAMPLES, QueryError, query
 from nodeupgrade.api.configuration import PrometheusServer
 from tests.unit.adapters.health.prometheus_server import NOW, FakePrometheus, sample, serving, vector
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube.failures import AheadError, failure
-from nodeupgrade.adapters.kube.transport import Transport
+from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 

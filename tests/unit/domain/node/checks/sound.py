@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from nodeupgrade.adapters.containerd.restart.hazards import find
+from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.shared.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
@@ -181,7 +181,7 @@ def hazards(known: dict[str, Any]) -> RestartHazards:
     seen = RuntimeAtWork(
         info=known["runtime"], unit=known["runtime_unit"], inventory=known["inventory"], listing_seconds=0.1
     )
-    return find(seen)
+    return find_hazards(seen)
 
 
 def runtime_found(**fields: Any) -> RuntimeAsFound:

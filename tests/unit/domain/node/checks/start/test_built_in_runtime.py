@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.checks.runtime import runtime_is_proven, runtime_is_understood
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.wiring.runtimes import RUNTIMES
+from nodeupgrade.wiring.node import RUNTIMES
 from tests.unit.domain.node.checks.sound import facts, readiness
 
 ENDPOINT = "--container-runtime-endpoint=unix:///run/cri-dockerd.sock"

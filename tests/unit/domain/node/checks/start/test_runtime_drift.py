@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
-from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
+from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
+from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask

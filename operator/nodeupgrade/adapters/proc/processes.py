@@ -1,13 +1,16 @@
-"""The processes of one node, read from a mounted ``/proc``."""
+"""The node's processes, its programs, and the memory that they use."""
 
 import contextlib
 import hashlib
 import os
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import stamp
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Process
 
 INIT = 1
@@ -233,3 +236,114 @@ def _belongs(process: Path, user: int) -> bool:
         return process.name.isdecimal() and process.stat().st_uid == user
     except OSError:
         return False
+
+
+# Runs programs of the node to ask them something, from within an agent's pod too.
+
+
+class NodeProgram:
+    """Runs programs of the node.
+
+    Args:
+        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
+        timeout: seconds for one call; those that are asked usually take 0.1.
+    """
+
+    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
+        self._prefix = prefix
+        self._timeout = timeout
+
+    def run(
+        self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command line and wait for its end.
+
+        Args:
+            words: program and arguments.
+            text: standard input.
+            environment: added to that of this process.
+
+        Raises:
+            StepFailed: it does not end in time.
+            OSError: it cannot be run.
+        """
+        try:
+            return subprocess.run(
+                [*self._prefix, *words],
+                input=text,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+                cwd="/",
+                env={**os.environ, **(environment or {})},
+            )
+        except subprocess.TimeoutExpired as error:
+            invocation = " ".join(words[1:][-2:])
+            raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
+
+    def output(
+        self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Return what a command line prints on its standard output.
+
+        Raises:
+            StepFailed: it does not end in time, cannot be run, or ends with an error.
+        """
+        try:
+            done = self.run(words, text=text, environment=environment)
+        except OSError as error:
+            raise StepFailed(f"cannot run {words[0]} because {error.strerror or error}") from error
+        if done.returncode != 0:
+            raise StepFailed(complaint(done))
+        return done.stdout
+
+
+def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the last line that a program which failed has printed on its standard error, or its status."""
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"status {done.returncode}"
+
+
+# The memory that a container uses, from its control group.
+#
+# The kernel is asked and not the runtime, since the answer is also needed while the runtime is being restarted.
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path = CGROUPS) -> int | None:
+    """Return the working set in bytes: what is in use, without the file cache that the kernel drops first.
+
+    Args:
+        pid: a process of the container, which may be in a group below the container's.
+        name: id of the container, which is part of its group's name.
+        proc: mount point of the procfs.
+        cgroups: where control groups are mounted.
+
+    Returns:
+        ``None`` if that cannot be told.
+    """
+    try:
+        lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()]
+        paths = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
+        if "memory" in paths:
+            group = _group(cgroups / "memory", paths["memory"], name)
+            return _working_set(group, "memory.usage_in_bytes", "total_inactive_file")
+        return _working_set(_group(cgroups, paths[""], name), "memory.current", "inactive_file")
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _group(root: Path, path: str, name: str) -> Path:
+    """Return the container's own group: the highest one whose name contains the container's."""
+    relative = PurePosixPath(path).relative_to("/")
+    for group in reversed((relative, *relative.parents)):
+        if name in group.name:
+            return root / group
+    raise ValueError(f"{path} is in no control group of {name}")
+
+
+def _working_set(group: Path, usage: str, cache: str) -> int:
+    used = int((group / usage).read_text(encoding="ascii"))
+    statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+    return max(0, used - int(statistics.get(cache, 0)))

@@ -1,9 +1,4 @@
-"""Downloads a file by HTTP or HTTPS and checks its digest, the only thing that makes it trusted.
-
-Each address is judged before it is connected to, and only that address is connected to: what a name resolves to a
-moment later does not count, nor where a redirect leads. With a proxy, it is the proxy that resolves names; then only
-addresses that stand in URLs are judged, and the proxy's own address is not.
-"""
+"""Fetches kubelet programs and stages them on a node."""
 
 import hashlib
 import http.client
@@ -11,20 +6,79 @@ import os
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
 from ipaddress import ip_address
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from nodeupgrade.adapters.files.atomic import fresh_beside, read_chunks, write_all
+from nodeupgrade.adapters.files.copying import copy
+from nodeupgrade.adapters.files.opening import opened, real
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
 from nodeupgrade.domain.rollout.reach import Reach
+from nodeupgrade.ports.artifacts import CopyError
 from nodeupgrade.ports.node.disk import Disk
+
+# The Artifacts port for a node whose root directory is mounted in this process's file system.
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArtifacts:
+    """Implements ports.artifacts.Artifacts.
+
+    Attributes:
+        root: mount point of the node's root directory.
+    """
+
+    root: Path
+
+    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+        """Download a program."""
+        download(url, Path(target), expected, reach)
+
+    def real(self, source: PurePosixPath) -> PurePosixPath:
+        """Follow the links on the way to a file of the node."""
+        try:
+            return real(self.root, source)
+        except OSError as error:
+            raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
+
+    def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
+        """Copy a program from the node's file system."""
+        return Digest(copy(self.root, source, Path(target)))
+
+    def digest(self, source: PurePosixPath) -> Digest:
+        """Read a program of the node."""
+        with self._reading(source) as reader:
+            return Digest(hashlib.file_digest(reader, "sha256").hexdigest())
+
+    def read(self, source: PurePosixPath, limit: int) -> bytes:
+        """Read a small file of the node."""
+        with self._reading(source) as reader:
+            return reader.read(limit)
+
+    @contextmanager
+    def _reading(self, source: PurePosixPath) -> Iterator[BufferedReader]:
+        try:
+            with opened(self.root, source) as file, os.fdopen(file, "rb", closefd=False) as reader:
+                yield reader
+        except OSError as error:
+            raise CopyError(f"cannot read {source}: {error.strerror or error}") from error
+
+
+# Downloads a file by HTTP or HTTPS and checks its digest, the only thing that makes it trusted.
+#
+# Each address is judged before it is connected to, and only that address is connected to: what a name resolves to a
+# moment later does not count, nor where a redirect leads. With a proxy, it is the proxy that resolves names; then only
+# addresses that stand in URLs are judged, and the proxy's own address is not.
 
 CHUNK = 1024 * 1024
 LIMIT = 1024 * 1024 * 1024

@@ -1,7 +1,4 @@
-"""The Packages port (ports.node.packages) over dpkg: reads its files, and has dpkg itself write them.
-
-dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
-"""
+"""Access to the package manager of one node."""
 
 import fcntl
 import os
@@ -12,7 +9,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.program import NodeProgram
+from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.host.packages import (
     DATABASE,
@@ -25,6 +22,10 @@ from nodeupgrade.domain.node.host.packages import (
     Selection,
     record_of,
 )
+
+# The Packages port (ports.node.packages) over dpkg: reads its files, and has dpkg itself write them.
+#
+# dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
 
 SECONDS = 60.0
 """For one call, which usually takes 0.03."""

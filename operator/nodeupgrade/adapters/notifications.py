@@ -1,17 +1,23 @@
-"""Delivers notices to webhooks."""
+"""Notices by HTTP: as plain JSON, as messages for Slack and what understands them, and as CloudEvents."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import assert_never
 
 import aiohttp
 import tenacity
 
-from nodeupgrade.adapters.notifications.formats import rendered
-from nodeupgrade.api.configuration import Receiver
+from nodeupgrade.api.configuration import NoticeFormat, Receiver
+from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.reasons import counted
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.rollout.report.notice import Notice
 from nodeupgrade.ports.notifications import DeliveryError, NoticeSender
+
+# Delivers notices to webhooks.
 
 REQUEST_SECONDS = 10
 ATTEMPTS = 3
@@ -69,3 +75,52 @@ def _login(receiver: Receiver) -> dict[str, str]:
     if receiver.bearer_token_file is None:
         return {}
     return {"Authorization": f"Bearer {Path(receiver.bearer_token_file).read_text(encoding='ascii').strip()}"}
+
+
+# How a notice is written for a receiver.
+
+EVENT_TYPE = "dev.nodeupgrade.rollout.v1"
+
+
+def rendered(notice: Notice, form: NoticeFormat) -> tuple[str, Json]:
+    """Return the content type and the body of a request; of what others wrote, only what can be printed."""
+    notice = replace(
+        notice,
+        upgrade=printable(notice.upgrade),
+        version=printable(notice.version),
+        phase=printable(notice.phase),
+        reason=printable(notice.reason),
+        message=printable(notice.message),
+        progress=printable(notice.progress),
+        wave=printable(notice.wave),
+    )
+    match form:
+        case NoticeFormat.JSON:
+            return "application/json", to_json(notice)
+        case NoticeFormat.SLACK:
+            return "application/json", {"text": _text(notice)}
+        case NoticeFormat.CLOUD_EVENTS:
+            event = {
+                "specversion": "1.0",
+                "id": notice.id,
+                "source": f"/apis/nodeupgrade.dev/v1alpha1/nodeupgrades/{notice.upgrade}",
+                "type": EVENT_TYPE,
+                "subject": notice.upgrade,
+                "time": timestamp(notice.time),
+                "datacontenttype": "application/json",
+                "data": to_json(notice),
+            }
+            return "application/cloudevents+json; charset=utf-8", event
+        case _:
+            assert_never(form)
+
+
+def _text(notice: Notice) -> str:
+    """Say it in two lines; what would be markup is escaped as Slack asks for."""
+    wave = f", wave {notice.wave}" if notice.wave else ""
+    failed = f", {counted(notice.failed, 'node')} failed" if notice.failed else ""
+    restarted = f", {counted(notice.restarted, 'container')} restarted" if notice.restarted else ""
+    head = f"{notice.upgrade}: {notice.phase} ({notice.progress}{wave}{failed}{restarted})"
+    needed = "A person is needed. " if notice.stalled else ""
+    text = f"{head}\n{needed}{notice.message}"
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,14 +1,18 @@
 """The containers that use the sockets of a daemon, by what the kernel shows: mount tables, connections and cgroups."""
 
+import ctypes
 import os
 import re
+import socket
+import struct
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.proc.socket_diag import UnixSocket, unix_sockets
-from nodeupgrade.adapters.proc.table import INIT, ProcessTable
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.host.mounts import mounts, place_of
 from nodeupgrade.domain.node.host.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory
@@ -22,7 +26,35 @@ MONITORS = "conmon"
 """Part of the name of a cgroup in which the monitor of a container lives, and not the container."""
 SEPARATORS = re.compile(r"[-:]")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnixSocket:
+    """One socket.
+
+    Attributes:
+        peer: inode of the socket that it is connected to; ``None`` if there is none.
+        named: whether it has an address; of a connection, the end that accepted has the one that was connected to.
+    """
+
+    inode: int
+    peer: int | None
+    named: bool
+
+
 Sockets = Callable[[int], dict[int, UnixSocket]]
+
+
+def unix_sockets(network: int) -> dict[int, UnixSocket]:
+    """Return the unix sockets of a network namespace by their inodes.
+
+    Args:
+        network: file descriptor of the namespace.
+
+    Raises:
+        OSError: the kernel does not tell.
+    """
+    with ThreadPoolExecutor(max_workers=1) as inside:  # a thread of its own changes its namespace, and ends
+        return {found.inode: found for found in inside.submit(_list_in, network).result()}
 
 
 def clients(
@@ -130,3 +162,109 @@ def _container_of(cgroups: str) -> str:
     names = (part for line in cgroups.splitlines() for part in line.rpartition(":")[2].split("/"))
     ids = [SEPARATORS.split(name.removesuffix(".scope"))[-1] for name in names if MONITORS not in name]
     return next((name for name in reversed(ids) if len(name) == 64), "")
+
+
+# The process that listens on a unix socket.
+
+CREDENTIALS = struct.Struct("3i")
+TIMEOUT_SECONDS = 5.0
+
+
+def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
+    """Return the process that listens on a socket; ``None`` if it is not visible from this PID namespace.
+
+    Raises:
+        Transient: no process listens.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(TIMEOUT_SECONDS)
+        try:
+            connection.connect(str(path))
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        except OSError as error:
+            raise Transient(f"cannot connect to {path} because {error.strerror or error}") from error
+    pid = processes.own_number(CREDENTIALS.unpack(raw)[0])
+    words = None if pid is None else processes.arguments(pid)
+    if pid is None or not words:
+        return None
+    return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid))
+
+
+# The unix sockets of a network namespace with their peers, as the kernel lists them (sock_diag(7), unix_diag).
+#
+# ``/proc/net/unix`` does not tell which socket is connected to which. The kernel puts both ends of a connection into
+# the network namespace of the process that connected, wherever the other one listens.
+
+CLONE_NEWNET = 0x40000000
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+REQUEST_DUMP = 0x1 | 0x300
+SHOW_NAME, SHOW_PEER = 0x1, 0x4
+ANY = 0xFFFFFFFF
+NAME, PEER = 0, 2
+"""Attributes of an answer."""
+ERROR, DONE = 2, 3
+"""Types of messages."""
+HEADER, ASKED, ANSWER, ATTRIBUTE = (
+    struct.Struct("=IHHII"),
+    struct.Struct("=BBHIIIII"),
+    struct.Struct("=BBBBIII"),
+    struct.Struct("=HH"),
+)
+BUFFER = 1 << 17
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _list_in(network: int) -> list[UnixSocket]:
+    if _libc.setns(network, CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as asking:
+        asking.settimeout(TIMEOUT_SECONDS)
+        asked = ASKED.pack(socket.AF_UNIX, 0, 0, ANY, 0, SHOW_NAME | SHOW_PEER, ANY, ANY)
+        asking.send(HEADER.pack(HEADER.size + len(asked), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + asked)
+        return list(_answers(asking))
+
+
+def _answers(asking: socket.socket) -> Iterator[UnixSocket]:
+    while True:
+        for kind, body in _messages(asking.recv(BUFFER)):
+            if kind == DONE:
+                return
+            if kind == ERROR:
+                number = -struct.unpack_from("=i", body)[0]
+                raise OSError(number, os.strerror(number))
+            yield _parsed(body)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= HEADER.size:
+        length, kind, *_ = HEADER.unpack_from(data)
+        if length < HEADER.size:
+            return
+        yield kind, data[HEADER.size : length]
+        data = data[_aligned(length) :]
+
+
+def _parsed(body: bytes) -> UnixSocket:
+    inode = ANSWER.unpack_from(body)[4]
+    attributes = dict(_attributes(body[ANSWER.size :]))
+    peer = attributes.get(PEER)
+    return UnixSocket(
+        inode=inode, peer=None if peer is None else struct.unpack("=I", peer)[0], named=bool(attributes.get(NAME))
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= ATTRIBUTE.size:
+        length, kind = ATTRIBUTE.unpack_from(data)
+        if length < ATTRIBUTE.size:
+            return
+        yield kind, data[ATTRIBUTE.size : length]
+        data = data[_aligned(length) :]
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3

@@ -1,9 +1,4 @@
-"""The door of the shield: accepts connections, and knows who made each.
-
-gRPC tells nothing about a client of a unix socket. So each connection that is accepted here is passed on, byte by byte,
-over a second one, whose client has a name: gRPC shows that name with every call. Who is behind it, the kernel says
-(``SO_PEERCRED``).
-"""
+"""Who calls the shield: the kubelet, or somebody else. Only the shield's own process imports this package."""
 
 import asyncio
 import contextlib
@@ -11,8 +6,43 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import cast
+
+from nodeupgrade.adapters.proc.processes import ProcessTable
+
+# Says who a process is, for people.
+
+LENGTH = 80
+UNKNOWN = "an unknown process"
+
+
+def described(processes: ProcessTable, pid: int, *, kubelet: PurePosixPath, unit: str) -> str:
+    """Return the name, PID and unit of a process, such as ``crictl (process 4711 of session-3.scope)``.
+
+    Args:
+        kubelet: path of the kubelet's program.
+        unit: the kubelet's unit.
+
+    Returns:
+        Empty for the kubelet: a process of its unit, or of its program, whose unit may have a control group elsewhere.
+    """
+    stat = processes.stat(pid)
+    if stat is None:
+        return UNKNOWN if pid <= 0 else f"a process that has ended ({pid})"
+    units = processes.units(pid)
+    if unit in units or processes.executable(pid) == kubelet:
+        return ""
+    name = "".join(letter if letter.isprintable() else "?" for letter in stat.command)
+    of = f" of {units[-1]}" if units else ""
+    return f"{name} (process {pid}{of})"[:LENGTH]
+
+
+# The door of the shield: accepts connections, and knows who made each.
+#
+# gRPC tells nothing about a client of a unix socket. So each connection that is accepted here is passed on, byte by
+# byte, over a second one, whose client has a name: gRPC shows that name with every call. Who is behind it, the kernel
+# says (``SO_PEERCRED``).
 
 CREDENTIALS = struct.Struct("3i")
 BACKLOG = 1024

@@ -1,0 +1,306 @@
+"""Finds out how CRI-O would start next time, from its program's own reading of its configuration."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from nodeupgrade.adapters.crio.program import PrintsConfiguration
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.inventory import ContainerInstance
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.ports.node.files import FilesView
+
+PROGRAM_NAME = "crio"
+CONFIG, DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
+STORAGE = ("/etc/containers/storage.conf", "/usr/share/containers/storage.conf")
+"""Where CRI-O has its defaults from, for everything about its storage."""
+CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
+DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrioConfiguration:
+    """Settings of CRI-O.
+
+    Attributes:
+        root: directory of the storage.
+        runroot: directory of the storage's volatile part.
+        driver: of the storage.
+        listen: path of its socket.
+        default_runtime: name of the handler of containers that name none.
+        handlers: path of each handler's program, by name; empty where it is looked up.
+    """
+
+    root: str
+    runroot: str
+    driver: str
+    listen: str
+    default_runtime: str
+    handlers: Mapping[str, str]
+
+
+def find_next_start(
+    files: FilesView,
+    shows: PrintsConfiguration,
+    unit: UnitStatus,
+    process: RuntimeProcess | None,
+    *,
+    runs: CrioConfiguration | None,
+    environment: Mapping[str, str],
+) -> NextStart:
+    """Ask the program on disk, with the unit's command line or, if systemd expands it, the running process's.
+
+    Args:
+        files: the node's.
+        shows: runs the program.
+        unit: how systemd would start it.
+        process: the process that serves now.
+        runs: the configuration that it says it has; ``None`` if nobody can tell.
+        environment: of that process.
+    """
+    running = () if process is None else process.words
+    words = unit.command or running
+    following, complaint = _configuration(shows, words, environment)
+    if following is not None:
+        complaint = _complaint(runs, following)
+    config = _given(words, CONFIG_FLAGS, environment) or CONFIG
+    drop_ins = _given(words, DROP_IN_FLAGS, environment) or DROP_INS
+    starts_itself = not unit.program or PurePosixPath(unit.program).name == PROGRAM_NAME
+    return NextStart(
+        program=words[0] if words else unit.program,
+        starter="" if starts_itself else unit.program,
+        as_it_runs=not unit.command or unit.command == running,
+        places=None if following is None or complaint else places(following),
+        complaint=complaint,
+        files=(config, *(str(path) for path in files.list(PurePosixPath(drop_ins))), *STORAGE),
+        directories=(drop_ins,),
+    )
+
+
+def places(configuration: CrioConfiguration) -> RuntimePlaces:
+    """Return where CRI-O keeps its containers; the storage's driver is part of that."""
+    return RuntimePlaces(
+        root=str(PurePosixPath(configuration.root) / f"{configuration.driver}-containers"),
+        state=configuration.runroot,
+        address=configuration.listen,
+    )
+
+
+def _configuration(
+    shows: PrintsConfiguration, words: tuple[str, ...], environment: Mapping[str, str]
+) -> tuple[CrioConfiguration | None, str]:
+    """Return what the program would be configured to do, or why that is unknown."""
+    if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
+        return None, "it is started in a way that is not known"
+    try:
+        return printed(shows.configuration(words, environment)), ""
+    except StepFailed as error:
+        return None, f"asked for its configuration, it says: {error}"
+    except (ValueError, KeyError, TypeError) as error:
+        return None, f"{words[0]} does not show its configuration ({type(error).__name__} {error})"
+
+
+def _complaint(runs: CrioConfiguration | None, following: CrioConfiguration) -> str:
+    if runs is None:
+        return "the running one does not show its configuration"
+    return "; ".join(harm(runs, following))
+
+
+def _given(words: tuple[str, ...], names: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+    """Return the value of a flag, which wins over its environment variable."""
+    found = None
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found = value if equals else following
+    return found or environment.get(next(iter(names.values())))
+
+
+# Known hazards of restarting CRI-O: conmons that systemd would kill, and containers that it would not find again.
+
+SAFE_KILL_MODES = frozenset({"process", "none"})
+"""Kill modes that spare all but the main process."""
+RECORDS = ("containers.json", "volatile-containers.json")
+LAYERS = ("layers.json", "volatile-layers.json")
+
+
+def find_hazards(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> RestartHazards:
+    """Return all known hazards of a restart."""
+    return RestartHazards(
+        unit=tuple(_conmons_outlive_the_unit(files, seen)),
+        pods=(),
+        runtime=(
+            *_processes_are_known(seen),
+            *_handler_is_there(files, configuration),
+            *_storage_knows_them(files, configuration, seen),
+        ),
+    )
+
+
+def _conmons_outlive_the_unit(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:
+    """No conmon is in a control group of the unit, unless systemd only stops the main process.
+
+    With ``cgroup_manager = "cgroupfs"`` on version 1 cgroups they all are, in the hierarchy of systemd. A container
+    whose conmon was killed runs on and looks well; but its output is lost, and nobody notices its end.
+    """
+    unit = seen.unit
+    if unit.kill_mode in SAFE_KILL_MODES:
+        return
+    if inside := [c.label for c in seen.inventory.running() if _is_inside(files, c, unit.name)]:
+        others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        detail = (
+            f"unit {unit.name} has KillMode={unit.kill_mode}, and the conmon of {inside[0]}{others} is in its control "
+            "group, so restarting it would kill that; set KillMode=process"
+        )
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def _is_inside(files: FilesView, container: ContainerInstance, unit: str) -> bool:
+    """Report whether a container's conmon is in a control group of the unit, in any hierarchy."""
+    if container.monitor is None:
+        return False
+    data = files.read(PurePosixPath(f"/proc/{container.monitor.pid}/cgroup")) or b""
+    return any(unit in line.split("/") for line in data.decode(errors="replace").splitlines())
+
+
+def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
+    for container in seen.inventory.running():
+        if container.process is None:
+            detail = "it runs, but CRI-O's process of it is not there"
+        elif container.monitor is None:
+            detail = (
+                f"process {container.process.pid} has no conmon, so that nobody keeps its output and notices its end"
+            )
+        else:
+            continue
+        detail += "; delete the pod first"
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
+
+
+def _handler_is_there(files: FilesView, configuration: CrioConfiguration) -> Iterator[Finding]:
+    """A starting CRI-O asks this program about every container, and takes a container for ended if it fails."""
+    name = configuration.default_runtime
+    path = configuration.handlers.get(name, "")
+    if path.startswith("/") and not files.executable(PurePosixPath(path)):
+        detail = (
+            f"{path}, the program of runtime handler {name}, cannot be executed: a restart would end every container"
+        )
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
+
+
+def _storage_knows_them(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> Iterator[Finding]:
+    """The storage has a record of every running container, and of its layer.
+
+    CRI-O deletes what it finds otherwise; and if it was not stopped cleanly, it may wipe the whole storage.
+    """
+    places = [PurePosixPath(place) for place in (configuration.root, configuration.runroot)]
+    try:
+        layers_of = {
+            str(record["id"]): str(record["layer"])
+            for record in _records(
+                files, [p / f"{configuration.driver}-containers" / n for p in places for n in RECORDS]
+            )
+        }
+        layers = {
+            str(record["id"])
+            for record in _records(files, [p / f"{configuration.driver}-layers" / n for p in places for n in LAYERS])
+        }
+    except (StepFailed, ValueError, KeyError, TypeError) as error:
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=f"cannot read the records of CRI-O's storage: {error}")
+        return
+    for container in seen.inventory.running():
+        layer = layers_of.get(container.id)
+        if layer is None or layer not in layers:
+            what = "it" if layer is None else "its layer"
+            detail = f"CRI-O's storage in {configuration.root} has no record of {what}, and would lose it in a restart"
+            yield Finding(
+                reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=f"{detail}; delete the pod first"
+            )
+
+
+def _records(files: FilesView, paths: list[PurePosixPath]) -> Iterator[dict[str, object]]:
+    for path in paths:
+        data = files.read(path)
+        yield from json.loads(data) if data else ()
+
+
+# The part of CRI-O's configuration that decides whether it finds its containers again. Pure.
+#
+# A running CRI-O shows its configuration as TOML in which every setting stands. Its program prints, without starting,
+# a commented TOML in which every setting that has its default is a comment; older ones print all of them.
+
+COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
+COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]$", re.MULTILINE)
+
+
+def configured(document: Mapping[str, Any]) -> CrioConfiguration:
+    """Read a configuration in which every setting stands.
+
+    Raises:
+        KeyError, TypeError: a setting is missing, or is not of its type.
+    """
+    crio = document["crio"]
+    runtime = crio["runtime"]
+    handlers = {str(name): str(table.get("runtime_path", "")) for name, table in runtime["runtimes"].items()}
+    return CrioConfiguration(
+        root=_text(crio["root"]),
+        runroot=_text(crio["runroot"]),
+        driver=_text(crio["storage_driver"]),
+        listen=_text(crio["api"]["listen"]),
+        default_runtime=_text(runtime["default_runtime"]),
+        handlers=handlers,
+    )
+
+
+def printed(text: str) -> CrioConfiguration:
+    """Read what CRI-O's program prints as its configuration.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not TOML, or a setting is missing.
+    """
+    document = tomllib.loads(text)
+    defaults = {name: tomllib.loads(f"value = {value}")["value"] for name, value in COMMENTED_SETTING.findall(text)}
+    crio = dict(document.get("crio", {}))
+    runtime = dict(crio.get("runtime", {}))
+    handlers: dict[str, Any] = {name: {} for name in COMMENTED_HANDLER.findall(text)} | dict(
+        runtime.get("runtimes", {})
+    )
+    runtime = {**_named(defaults, "default_runtime"), **runtime, "runtimes": handlers}
+    api = {**_named(defaults, "listen"), **crio.get("api", {})}
+    base = _named(defaults, "root", "runroot", "storage_driver")
+    return configured({"crio": {**base, **crio, "api": api, "runtime": runtime}})
+
+
+def harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[str]:
+    """Yield the differences for which CRI-O would take running containers for ended.
+
+    It asks the program of each container's handler whether that runs, and writes down what it hears.
+    """
+    if running.default_runtime != following.default_runtime:
+        yield (
+            f"default_runtime would be {following.default_runtime} instead of {running.default_runtime}, which knows "
+            "of no container that runs"
+        )
+    for name, path in running.handlers.items():
+        if name not in following.handlers:
+            yield f"there would be no runtime handler {name}, so that its containers would be removed"
+        elif path and following.handlers[name] and path != following.handlers[name]:
+            yield f"runtime handler {name} would be {following.handlers[name]} instead of {path}"
+
+
+def _named(settings: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: settings[name] for name in names if name in settings}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value

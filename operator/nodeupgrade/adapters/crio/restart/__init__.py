@@ -1,1 +1,0 @@
-"""Restarting CRI-O: the configuration it would start with, and the hazards."""

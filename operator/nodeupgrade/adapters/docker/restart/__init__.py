@@ -1,1 +1,0 @@
-"""What a restart of dockerd would be like, found out without one."""

@@ -1,0 +1,363 @@
+"""Every metric of the operator, each said once: what Prometheus is told and docs/metrics.md follow from here."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
+from nodeupgrade.engine.rollout.passes import Pass
+
+PREFIX = "nodeupgrade_"
+
+
+class MetricKind(StrEnum):
+    """Kinds of metrics, in Prometheus' words."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class MetricSubject(StrEnum):
+    """What a metric is about: a heading of docs/metrics.md."""
+
+    NODES = "What happens to nodes"
+    OPERATOR = "How the operator is doing"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric.
+
+    Attributes:
+        base: its name without the prefix, and without the ending that Prometheus' format adds.
+        meaning: what it says: its help text, and its row in the documentation.
+        buckets: upper bounds of a histogram's buckets, in seconds.
+    """
+
+    base: str
+    kind: MetricKind
+    subject: MetricSubject
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = field(default=(), kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """The name as it is registered."""
+        return PREFIX + self.base
+
+    @property
+    def exposed(self) -> str:
+        """The name as people query it."""
+        return self.name + {MetricKind.COUNTER: "_total", MetricKind.INFO: "_info"}.get(self.kind, "")
+
+
+NODES = MetricSpec(
+    "nodes",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "nodes that the NodeUpgrade has claimed; phase is the verdict (Succeeded, RolledBack, …) if there is one, "
+    "otherwise the phase that the node reports (Pending, Running, …)",
+    ("upgrade", "wave", "phase"),
+)
+IN_FLIGHT = MetricSpec("inflight", MetricKind.GAUGE, MetricSubject.NODES, "nodes that hold a slot", ("upgrade",))
+PAUSED = MetricSpec(
+    "paused",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "1 if no further node is started because of spec.action: Pause, the pause annotation, or the failure threshold",
+    ("upgrade",),
+)
+STALLED = MetricSpec(
+    "stalled",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "1 if a rollout that is not over needs a person: its condition Stalled is True",
+    ("upgrade",),
+)
+IMPEDED = MetricSpec(
+    "impeded",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "1 if a node makes no progress: the condition Impeded is True",
+    ("upgrade",),
+)
+KUBELET_DOWN = MetricSpec(
+    "kubelet_down_seconds",
+    MetricKind.HISTOGRAM,
+    MetricSubject.NODES,
+    "time that a run was without a healthy kubelet, for runs that stopped it; a node counts as lost after 40 s up to "
+    "Kubernetes 1.31, after 50 s from 1.32 on",
+    buckets=(0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300),
+)
+REWRITTEN = MetricSpec(
+    "containers_rewritten", MetricKind.COUNTER, MetricSubject.NODES, "containers whose stored hash was rewritten"
+)
+RESTARTED = MetricSpec(
+    "containers_restarted",
+    MetricKind.COUNTER,
+    MetricSubject.NODES,
+    "containers that were restarted; investigate anything above 0",
+)
+FLAPS = MetricSpec(
+    "readiness_flaps",
+    MetricKind.COUNTER,
+    MetricSubject.NODES,
+    "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 "
+    "where nodes are guarded",
+)
+ROLLBACKS = MetricSpec(
+    "rollbacks",
+    MetricKind.COUNTER,
+    MetricSubject.NODES,
+    "runs that were rolled back, or could not be, by the reason of the verdict",
+    ("reason",),
+)
+PASSES = MetricSpec(
+    "reconcile",
+    MetricKind.COUNTER,
+    MetricSubject.OPERATOR,
+    "passes over a NodeUpgrade: success, conflict (another client wrote meanwhile; retried at once), error (the API "
+    "server did not do it; retried later), internal_error (a defect of the operator; retried later, others go on)",
+    ("result",),
+)
+PASS_DURATION = MetricSpec(
+    "reconcile_duration_seconds",
+    MetricKind.HISTOGRAM,
+    MetricSubject.OPERATOR,
+    "duration of a pass",
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60),
+)
+LEADER = MetricSpec(
+    "leader",
+    MetricKind.GAUGE,
+    MetricSubject.OPERATOR,
+    "1 for the replica that leads and therefore writes; 0 for those that stand by",
+)
+QUEUE_DEPTH = MetricSpec(
+    "queue_depth",
+    MetricKind.GAUGE,
+    MetricSubject.OPERATOR,
+    "NodeUpgrades that wait for a pass, including those that are due later",
+)
+SYNCED = MetricSpec(
+    "informer_synced",
+    MetricKind.GAUGE,
+    MetricSubject.OPERATOR,
+    "1 once every object of the kind was listed; before that, the operator writes nothing",
+    ("kind",),
+)
+EVENT_AGE = MetricSpec(
+    "informer_last_event_age_seconds",
+    MetricKind.GAUGE,
+    MetricSubject.OPERATOR,
+    "time since the last event of the kind from the API server; bookmarks come every minute, so more than 3 minutes "
+    "mean that the API server is not reached",
+    ("kind",),
+)
+RELISTS = MetricSpec(
+    "informer_relists",
+    MetricKind.COUNTER,
+    MetricSubject.OPERATOR,
+    "complete lists: start, periodic (every 15 minutes), expired (410), error, behind (another client wrote the "
+    "NodeUpgrade, and the watch had not caught up after a second)",
+    ("kind", "reason"),
+)
+REQUESTS = MetricSpec(
+    "api_requests",
+    MetricKind.COUNTER,
+    MetricSubject.OPERATOR,
+    "responses of the API server by HTTP verb (WATCH for a watch) and status; none for no response; responses to kopf, "
+    "which watches NodeUpgrades, are not counted",
+    ("verb", "code"),
+)
+LOOP_LAG = MetricSpec(
+    "event_loop_lag_seconds",
+    MetricKind.HISTOGRAM,
+    MetricSubject.OPERATOR,
+    "lateness of a half-second timer; the same event loop answers the liveness probe",
+    buckets=(0.001, 0.01, 0.1, 0.5, 1, 5, 30),
+)
+BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the version of the operator", ("version",))
+
+METRICS = (
+    NODES, IN_FLIGHT, PAUSED, STALLED, IMPEDED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
+    PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
+)  # fmt: skip
+"""All of them, in the order of the documentation."""
+
+
+# The operator's Prometheus metrics, as the catalogue describes them.
+#
+# Counters count since the start of this process. Gauges are computed from the current state at every scrape, so the
+# gauges of a deleted NodeUpgrade vanish. No metric has a label for the node.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerState:
+    """State of an informer.
+
+    Attributes:
+        silence: seconds since the last event.
+        relists: number of lists, by reason.
+    """
+
+    kind: str
+    synced: bool
+    silence: float
+    relists: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state that gauges are computed from."""
+
+    tasks: Iterable[Task] = ()
+    informers: tuple[InformerState, ...] = ()
+    queue_depth: int = 0
+    leads: bool = False
+
+
+class Metrics:
+    """The metrics registry: counters are incremented by callers, gauges are computed at every scrape.
+
+    Scrapes are served by a thread of their own, so that an operator whose event loop hangs still answers them.
+
+    Args:
+        state: Called at every scrape; must return copies.
+    """
+
+    def __init__(self, state: Callable[[], State] = State) -> None:
+        self.registry = CollectorRegistry()
+        self._upgrades: dict[str, Upgrade] = {}
+        self._state = state
+        self._requests = self._counter(REQUESTS)
+        self._passes = self._counter(PASSES)
+        self._rewritten = self._counter(REWRITTEN)
+        self._restarted = self._counter(RESTARTED)
+        self._flapped = self._counter(FLAPS)
+        self._rollbacks = self._counter(ROLLBACKS)
+        self._down = self._histogram(KUBELET_DOWN)
+        self._seconds = self._histogram(PASS_DURATION)
+        self._lag = self._histogram(LOOP_LAG)
+        build = BUILD
+        Info(build.name, build.meaning, registry=self.registry).info({"version": _version()})
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Gauges(self))
+
+    def answered(self, verb: str, code: str) -> None:
+        """Count an answer of the API server."""
+        self._requests.labels(verb, code).inc()
+
+    def passed(self, name: str, done: Pass, seconds: float) -> None:
+        """Count a reconcile pass and the runs that it gave a verdict on."""
+        self._passes.labels("conflict" if done.conflicted else "success").inc()
+        self._seconds.observe(seconds)
+        if done.upgrade is None:
+            self._upgrades.pop(name, None)
+        else:
+            self._upgrades[name] = done.upgrade
+        for run in finished_runs(done.applied):
+            self._rewritten.inc(run.rewritten)
+            self._restarted.inc(run.restarted)
+            self._flapped.inc(run.flapped)
+            if run.down_seconds is not None:
+                self._down.observe(run.down_seconds)
+            if run.rolled_back is not None:
+                self._rollbacks.labels(run.rolled_back.value).inc()
+
+    def failed(self, seconds: float, *, expected: bool = True) -> None:
+        """Count a reconcile pass that failed."""
+        self._passes.labels("error" if expected else "internal_error").inc()
+        self._seconds.observe(seconds)
+
+    def lagged(self, seconds: float) -> None:
+        """Record by how many seconds a timer was late."""
+        self._lag.observe(seconds)
+
+    def gauges(self) -> Iterator[Metric]:
+        """Yield the gauges, computed from the current state."""
+        state, upgrades = self._state(), tuple(self._upgrades.values())
+        nodes = _gauge(NODES)
+        for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
+            nodes.add_metric((group.upgrade, group.wave, group.phase), count)
+        flying, paused = _gauge(IN_FLIGHT), _gauge(PAUSED)
+        stalled, impeded = _gauge(STALLED), _gauge(IMPEDED)
+        for upgrade in upgrades:
+            flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
+            paused.add_metric((upgrade.name,), is_paused(upgrade))
+            waits = not upgrade.finished and conditions.holds(upgrade.status, ConditionType.STALLED)
+            stalled.add_metric((upgrade.name,), waits)
+            impeded.add_metric((upgrade.name,), conditions.holds(upgrade.status, ConditionType.IMPEDED))
+        leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
+        leads.add_metric((), state.leads)
+        queue.add_metric((), state.queue_depth)
+        yield from (nodes, flying, paused, stalled, impeded, leads, queue)
+        yield from _informers(state.informers)
+
+    def _counter(self, spec: MetricSpec) -> Counter:
+        return Counter(spec.name, spec.meaning, spec.labels, registry=self.registry)
+
+    def _histogram(self, spec: MetricSpec) -> Histogram:
+        return Histogram(spec.name, spec.meaning, spec.labels, registry=self.registry, buckets=spec.buckets)
+
+
+def _gauge(spec: MetricSpec) -> GaugeMetricFamily:
+    return GaugeMetricFamily(spec.name, spec.meaning, labels=spec.labels)
+
+
+def _version() -> str:
+    try:
+        return version("nodeupgrade")
+    except PackageNotFoundError:
+        return "unknown"  # run from a checkout
+
+
+def _informers(informers: tuple[InformerState, ...]) -> Iterator[Metric]:
+    synced, ages = _gauge(SYNCED), _gauge(EVENT_AGE)
+    relists = CounterMetricFamily(RELISTS.name, RELISTS.meaning, labels=RELISTS.labels)
+    for informer in informers:
+        synced.add_metric((informer.kind,), informer.synced)
+        ages.add_metric((informer.kind,), informer.silence)
+        for reason, count in informer.relists.items():
+            relists.add_metric((informer.kind, reason), count)
+    yield from (synced, ages, relists)
+
+
+class _Gauges(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.gauges()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # so that registering the collector does not call collect()
+
+
+@contextmanager
+def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
+    """Serve ``/metrics`` while the context lasts, and yield the port; port 0 lets the system choose one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    server, thread = start_http_server(port, host, registry=metrics.registry)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
