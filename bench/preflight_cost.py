@@ -20,7 +20,7 @@ from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
-from nodeupgrade.engine.node.facts import gather, manifests
+from nodeupgrade.engine.node.facts import gather, readiness
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import program
@@ -112,7 +112,7 @@ def main() -> int:
     )
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))
     checking, _ = timed(lambda: (registry.preflight(facts), registry.warnings(facts)))
-    examining, found = timed(lambda: examine(request, facts, layout, manifests.manifests(node.files, layout)))
+    examining, found = timed(lambda: examine(request, facts, layout, readiness.manifests(node.files, layout)))
     if found.plan is None:
         sys.exit(f"error: {len(found.refusals)} findings, first {found.refusals[0]}")
     containers = len(found.plan.containers)

@@ -29,7 +29,7 @@ from e2e.lab.workloads import traffic, workload
 from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
+from nodeupgrade.domain.node.journal import Journal, Mark, parse
 from nodeupgrade.kubelet.probe_delay import exposure
 
 CONTROL_PLANE = "1.33.13"

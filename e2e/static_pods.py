@@ -10,7 +10,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import PATIENCE
 from e2e.lab.workloads.workload import NAMESPACE
-from nodeupgrade.domain.node.hashes.uid_line import COMMENT
+from nodeupgrade.domain.node.static_pods import COMMENT
 
 FOLDER = nodefiles.STATIC_PODS
 LOOKS_SECONDS = 30.0

@@ -19,7 +19,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.workloads import probed
 from e2e.test_guard import NEW, OLD, PODS, SLOWEST, guarded_nodes, nobody_noticed
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.kubelet.probe_delay import exposure
 
 pytestmark = pytest.mark.slow

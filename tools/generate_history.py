@@ -12,15 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from nodeupgrade.kubelet import history, known_defects, volume_changes
+from nodeupgrade.kubelet import history, known_defects, state_formats, volume_changes
 from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
-from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
 from tools.generated import CHECKOUT, Wanted, main
 
 SOURCE = CHECKOUT / "operator" / "nodeupgrade"
 PAGE = CHECKOUT / "docs" / "kubelet-history.md"
-TABLES: tuple[ModuleType, ...] = (changes, history, formats, volume_changes, known_defects)
+TABLES: tuple[ModuleType, ...] = (changes, history, state_formats, volume_changes, known_defects)
 TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
 NEWEST = {

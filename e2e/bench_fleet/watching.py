@@ -12,8 +12,7 @@ from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.engine.informer.informer import Informer
-from nodeupgrade.engine.informer.object_cache import Delta
+from nodeupgrade.engine.informer import Delta, Informer
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import OPERATOR
 

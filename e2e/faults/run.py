@@ -19,8 +19,8 @@ from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
-from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
+from nodeupgrade.domain.node.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
+from nodeupgrade.domain.node.journal import Journal, Mark, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")

@@ -11,8 +11,8 @@ from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.failpoints import WRONG_HASH, When, at
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.failpoints import WRONG_HASH, When, at
 from nodeupgrade.kubelethash import HashValue
 
 WRONG = HashValue("deadbeef")

@@ -4,7 +4,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from e2e.fleet_faults.weather import Fault
-from nodeupgrade.engine.election.elector import LEASE_NAME
+from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.ports.kube import LEASES, NODES, TASKS, UPGRADES, NotFoundError
 
 if TYPE_CHECKING:

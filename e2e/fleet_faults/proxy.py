@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.engine.election.elector import LEASE_NAME
+from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     EVENTS,

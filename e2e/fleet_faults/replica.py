@@ -12,8 +12,8 @@ from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.workers import resync, work
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.election.elector import ElectionClock, Elector
-from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.election import ElectionClock, Elector
+from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import THRIFTY, Pass
 from nodeupgrade.engine.rollout.reading.reader import InformedFleet

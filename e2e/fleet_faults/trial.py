@@ -16,7 +16,7 @@ from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.election.elector import LEASE_NAME
+from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, PODS, UPGRADES, ConflictError
 from tests.doubles.kube import InMemoryKube

@@ -2,9 +2,8 @@
 
 import pytest
 
-from nodeupgrade.engine.node import shield
-from nodeupgrade.engine.node.evidence import watch
-from nodeupgrade.engine.node.steps.proof import verify
+from nodeupgrade.engine.node import shield, watch
+from nodeupgrade.engine.node.steps import verify
 
 
 @pytest.fixture(autouse=True)

@@ -13,17 +13,17 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.files import NewFile, backup_path, staged_path
-from nodeupgrade.domain.node.hashes.rewriting import newcomers
-from nodeupgrade.domain.node.host.packages import PROGRAM as DPKG_PROGRAM
-from nodeupgrade.domain.node.host.packages import STATUS as DPKG_STATUS
-from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.node.journal import Outcome, parse
+from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.journal import Outcome, parse
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.runtime import RuntimeKind
+from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion

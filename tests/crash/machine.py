@@ -16,9 +16,9 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.files import staged_path
 from nodeupgrade.domain.node.inventory import SandboxInstance
+from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Mark, Outcome
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
 from tests.doubles.node import Behaviour, Moment, SimulatedNode

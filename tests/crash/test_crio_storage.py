@@ -15,7 +15,7 @@ from nodeupgrade.adapters.files import HostFiles, atomic
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification
 from tests.doubles.node import Crash
 from tests.doubles.node.storage.disk import ModelDisk

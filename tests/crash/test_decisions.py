@@ -15,10 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.evidence.shown import Lack
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.run.machine import (
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.domain.node.machine import (
     AskAgain,
     Decision,
     Do,
@@ -29,6 +27,8 @@ from nodeupgrade.domain.node.run.machine import (
     decide,
     needs_runtime,
 )
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.verification import Lack
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.packages import STATUS
-from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.packages import STATUS
 from tests.crash.harness import (
     ALL_WAYS,
     HARMLESS_LEFTOVERS,

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, KUBELET_STARTED, SHIELD_LOWERED, Failpoint, When, at
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, KUBELET_STARTED, SHIELD_LOWERED, Failpoint, When, at
 from tests.crash.harness import WAYS, World, back, wrongs
 from tests.doubles.node import Crash
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.engine.node import last_look
 from tests.crash.harness import OLD, World, back, forward, wrongs
 from tests.doubles.node import Moment, SimulatedNode

@@ -9,22 +9,23 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
+from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
-from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
-from nodeupgrade.engine.node import exchange, last_look, run
-from nodeupgrade.engine.node.evidence import newcomers
-from nodeupgrade.engine.node.steps import STEPS, hold_package
-from nodeupgrade.engine.node.steps.kubelet import (
+from nodeupgrade.engine.node import evidence, exchange, last_look, run
+from nodeupgrade.engine.node.steps import (
+    STEPS,
+    hold_package,
     pin_static_pods,
+    read_back,
+    restart_runtime,
+    rewrite_hashes,
     save_state,
     start_kubelet,
     stop_kubelet,
     swap_binary,
     swap_files,
 )
-from nodeupgrade.engine.node.steps.proof import read_back
-from nodeupgrade.engine.node.steps.runtime import restart_runtime, rewrite_hashes
 from tests.crash.harness import back, crashing, forward, joined, single_strikes, wrongs
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -99,7 +100,7 @@ def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(newcomers, "take_back", lambda *_: ((), ()))
+    patch.setattr(evidence, "take_back", lambda *_: ((), ()))
 
 
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:

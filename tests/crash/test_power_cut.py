@@ -19,9 +19,9 @@ from nodeupgrade.adapters.files import atomic, host
 from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node.run import journal
-from nodeupgrade.domain.node.run.journal import Mark, Outcome
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.domain.node import journal
+from nodeupgrade.domain.node.journal import Mark, Outcome
+from nodeupgrade.ports.disk import Disk
 from tests.crash.machine import Machine, Wreck
 from tests.doubles.node import Crash
 from tests.doubles.node.storage.disk import ModelDisk

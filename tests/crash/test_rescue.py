@@ -12,10 +12,10 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
-from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.node import rescue_script
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.engine.node.run import NodeRun
 from tests.crash.harness import WAYS, World, world, wrongs
 from tests.doubles.node import Crash, Moment, supervise

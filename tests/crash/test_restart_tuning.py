@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.journal import Outcome, parse
+from nodeupgrade.domain.node.journal import Outcome, parse
 from nodeupgrade.domain.node.runtime import RestartTuning
 from tests.crash.harness import WAYS, World, forward, wrongs
 from tests.doubles.node import Moment

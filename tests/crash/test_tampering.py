@@ -5,10 +5,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.files import staged_path
-from nodeupgrade.domain.node.host.packages import STATUS
-from nodeupgrade.domain.node.run.journal import Mark, Outcome
+from nodeupgrade.domain.node.journal import Mark, Outcome
+from nodeupgrade.domain.node.packages import STATUS
 from nodeupgrade.engine.node import last_look
-from nodeupgrade.engine.node.steps.kubelet import swap_binary
+from nodeupgrade.engine.node.steps import swap_binary
 from tests.crash.harness import (
     CONFIG,
     LIMITS_DROP_IN,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome
 from tests.crash.harness import Strike, crashing, moments
 from tests.doubles.node import SimulatedNode, manifest, plan_for, supervise
 from tests.doubles.node.calls import never

@@ -11,8 +11,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.informer.informer import Informer, Timing
-from nodeupgrade.engine.informer.object_cache import Delta
+from nodeupgrade.engine.informer import Delta, Informer, Timing
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError

@@ -13,7 +13,7 @@ import pytest
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.state import state_files_are_readable
 from nodeupgrade.kubelet.layout import CPU_STATE, DEVICE_STATE, MEMORY_STATE, read_layout
-from nodeupgrade.kubelet.state.devices import read_devices
+from nodeupgrade.kubelet.state import read_devices
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness
 

@@ -17,7 +17,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.failpoints import When, at
 
 OTHER_ROOT = "/var/lib/containerd-other"
 

@@ -13,7 +13,7 @@ from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.run.failpoints import (
+from nodeupgrade.domain.node.failpoints import (
     FAILPOINTS,
     FIRST_PUT_BACK,
     FIRST_RESTORED,

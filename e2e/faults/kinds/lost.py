@@ -22,8 +22,8 @@ from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
 from e2e.lab.workloads import splitpods
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Mark
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import Mark
 
 FENCED_SECONDS = 60.0
 """The time within which the old kubelet would have been started, if it were started."""

@@ -14,8 +14,8 @@ from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
-from nodeupgrade.domain.node.run.journal import Mark
+from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
+from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.domain.node.shield import REFUSED
 
 SHIELD = "nodeupgrade-shield.service"

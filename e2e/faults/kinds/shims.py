@@ -12,7 +12,7 @@ from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.failpoints import When, at
 
 LATE_SECONDS = 8.0
 """Longer than containerd's default timeout for shims of five seconds."""

@@ -25,7 +25,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
 from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.ports.artifacts import CopyError
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.ports.disk import Disk
 
 # The Artifacts port for a node whose root directory is mounted in this process's file system.
 

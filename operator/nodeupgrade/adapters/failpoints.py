@@ -25,8 +25,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.failpoints import VARIABLE, WRONG_HASH, Failpoint
 from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
-from nodeupgrade.domain.node.run.failpoints import VARIABLE, WRONG_HASH, Failpoint
 from nodeupgrade.kubelethash import HashValue
 
 LOOK_SECONDS = 0.005

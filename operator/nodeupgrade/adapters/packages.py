@@ -11,7 +11,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.packages import (
+from nodeupgrade.domain.node.packages import (
     DATABASE,
     LOCKS,
     PROGRAM,

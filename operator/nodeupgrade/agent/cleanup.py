@@ -14,11 +14,11 @@ from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.host.packages import HELD, STATUS, record_of
+from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
-from nodeupgrade.ports.node.files import Files, FilesView
+from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.runs import AgentRuns
 from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in
 

@@ -20,12 +20,12 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.cluster.guard_probe import Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.cluster import Trial, exposure_seconds, node_trial, pod_trials
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.task_report import staged_status
+from nodeupgrade.domain.node.task_report import staged_status
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, UnavailableError
-from nodeupgrade.ports.node.kubelet import AsKubelet
+from nodeupgrade.ports.kubelet import AsKubelet
 
 LOOK_SECONDS = 1.0
 TRY_SECONDS = 15.0

@@ -10,8 +10,7 @@ from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.evidence.departures import was_removed
-from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.node.departures import Flaps, PodState, was_removed
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType

@@ -7,14 +7,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from nodeupgrade.agent.attempt.earlier_runs import EarlierRun, EarlierRuns
-from nodeupgrade.agent.attempt.examine import given_up
-from nodeupgrade.agent.attempt.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
-from nodeupgrade.agent.attempt.precheck import Precheck
-from nodeupgrade.agent.attempt.preparation import Preparation
+from nodeupgrade.agent.examine import Precheck, given_up
 from nodeupgrade.agent.guard import Guard
+from nodeupgrade.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
+from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.task.object import Task
@@ -23,12 +21,12 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.domain.node.budget import is_worth_another
+from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.attempts import is_worth_another
-from nodeupgrade.domain.node.run.journal import Journal
-from nodeupgrade.domain.node.run.report import probes_forgotten_at
-from nodeupgrade.domain.node.run.run_status import run_status
-from nodeupgrade.domain.node.run.task_report import (
+from nodeupgrade.domain.node.report import probes_forgotten_at
+from nodeupgrade.domain.node.run_status import run_status
+from nodeupgrade.domain.node.task_report import (
     earlier_run_status,
     lingering_status,
     not_repeated_status,
@@ -38,8 +36,7 @@ from nodeupgrade.domain.node.run.task_report import (
     with_readiness,
 )
 from nodeupgrade.engine.node.node import Host
-from nodeupgrade.ports.artifacts import Artifacts
-from nodeupgrade.ports.bundles import Bundles
+from nodeupgrade.ports.artifacts import Artifacts, Bundles
 from nodeupgrade.ports.kube import NodeSideKube
 from nodeupgrade.ports.runs import AgentRuns
 

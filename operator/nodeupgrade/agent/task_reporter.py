@@ -12,7 +12,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.run.task_report import essential_status
+from nodeupgrade.domain.node.task_report import essential_status
 from nodeupgrade.ports.kube import InvalidError, NodeSideKube, NotFoundError, RejectedError
 
 REQUEST_SECONDS = 2.0

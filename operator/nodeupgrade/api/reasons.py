@@ -3,7 +3,7 @@
 Both sides of the API report them: the control plane in conditions, events and counters, the node side in the status of
 its NodeUpgradeTask. Every reason has a remedy, so that every message says what to do. Reasons are CamelCase, as the
 Kubernetes API conventions require. Everything about a reason is declared here and derived elsewhere. A particular
-finding on a node or in a rollout is a ``domain.finding.Finding``.
+finding on a node or in a rollout is a ``domain.hazards.Finding``.
 """
 
 from enum import Enum, StrEnum

@@ -14,7 +14,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.check import Check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.rollout.select import admission
 

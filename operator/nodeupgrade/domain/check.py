@@ -11,8 +11,7 @@ from functools import wraps
 from typing import Generic, TypeVar, get_args, get_type_hints
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.kubelet.history import ReleaseDefect
 from nodeupgrade.kubelethash import MinorChange
 

@@ -13,7 +13,7 @@
 
 from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 
 __all__ = [
     "ContainerGone",

@@ -5,8 +5,11 @@ Every hazard is what a check looks for (``covers`` in ``domain/check.py``), is m
 sees to it that each is in exactly one of the three.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+
+from nodeupgrade.api.reasons import Reason, Severity, with_remedy
 
 
 class Hazard(StrEnum):
@@ -141,3 +144,77 @@ MET_BY_DESIGN: Mapping[Hazard, str] = {
 
 NOT_COVERED: Mapping[Hazard, str] = {}
 """Hazards without an answer, and why; whoever adds a check for one deletes its line."""
+
+
+# Findings: the one form of every objection to, and warning about, a node or a rollout.
+#
+# Code that may object returns a Finding or None, never a text: the reason is for programs, the detail and the remedy
+# are for people. Severity and remedy are defined by the reason (``api/reasons.py``); a finding overrides them only
+# where it differs.
+
+PASSING = frozenset(
+    {
+        Reason.EARLIER_RUN,
+        Reason.POD_IN_TRANSITION,
+        Reason.UNKNOWN_CONTAINER,
+        Reason.INVENTORY_CHANGED,
+        Reason.RUNTIME_DID_NOT_ANSWER,
+        Reason.RUNTIME_NOT_READY,
+        Reason.STARTUP_PROBE_RUNS_AGAIN,
+        Reason.NODE_IN_OTHER_HANDS,
+    }
+)
+"""Reasons that often resolve by themselves: an agent retries within seconds, a rollout after minutes."""
+
+
+NAMED = 5
+"""Pods or containers that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """An objection to touching a node or continuing a rollout, or a warning about it.
+
+    Attributes:
+        subject: what it is about, such as ``namespace/pod/container``; empty for the node or the rollout itself.
+        detail: what was seen, without a full stop.
+        severity: overrides the severity of the reason; None keeps it.
+        remedy: overrides the remedy of the reason; None keeps it, an empty one omits it.
+        check: name of the check that found it; empty if no check did.
+        accepted: whether it would forbid, had the NodeUpgrade not accepted its check.
+        owner: whose pod it is about (``Pod.owner``); empty if it is about no pod, or if that is not known.
+    """
+
+    reason: Reason
+    detail: str
+    subject: str = ""
+    severity: Severity | None = None
+    remedy: str | None = None
+    check: str = ""
+    accepted: bool = False
+    owner: str = ""
+
+    @property
+    def weight(self) -> Severity:
+        """The severity that applies: the finding's own, else that of its reason."""
+        return self.severity or self.reason.severity
+
+    @property
+    def forbids(self) -> bool:
+        """Whether the node must not be touched because of it."""
+        return self.weight is not Severity.WARN
+
+    @property
+    def message(self) -> str:
+        """The detail and the remedy, for conditions, events and counters."""
+        remedy = self.reason.remedy if self.remedy is None else self.remedy
+        return with_remedy(self.detail, remedy) if remedy else self.detail
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.detail}" if self.subject else self.detail
+
+
+def named(labels: Sequence[str]) -> str:
+    """List the first few names, and how many more there are."""
+    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+    return ", ".join(labels[:NAMED]) + more

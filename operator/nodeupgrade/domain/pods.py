@@ -4,8 +4,8 @@ Fields that every caller needs are parsed at once; the rest is read from the pod
 reads many pods and uses little of each.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.kubelet.probe_delay import exposure
 from nodeupgrade.kubelethash import is_sidecar
 
@@ -290,3 +291,46 @@ def _toleration(body: Any) -> Toleration:
         effect=body.get("effect", ""),
         seconds=body.get("tolerationSeconds"),
     )
+
+
+# Whose pod it is, as far as the pod itself tells: that of a workload, a static pod, or one that nobody owns.
+
+TEMPLATE_HASH = "pod-template-hash"
+"""Label with which a Deployment tells apart the pods of its ReplicaSets; also the end of their names."""
+
+
+def owner_of(pod: Pod) -> str:
+    """Return the kind, namespace and name of whatever created the pod."""
+    if pod.mirror or pod.from_manifest:
+        return f"static pod {pod}"
+    controller = _controller(pod)
+    if controller is None:
+        return f"bare pod {pod}"
+    kind, name = str(controller.get("kind") or "owner"), str(controller.get("name") or "")
+    suffix = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
+    if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+        kind, name = "Deployment", name.removesuffix(suffix)
+    return f"{kind} {pod.ref.namespace}/{name}"
+
+
+def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Finding, ...]:
+    """Add to findings about a pod, or a container of one, whose pod it is."""
+    by_name = {str(pod): pod for pod in pods}
+    return tuple(_with_owner(finding, by_name) for finding in findings)
+
+
+def pod_of(subject: str) -> str:
+    """Return the pod as ``namespace/pod`` if the subject is one or a container of one, else an empty string."""
+    parts = subject.split("/")
+    return "/".join(parts[:2]) if len(parts) in {2, 3} else ""
+
+
+def _with_owner(finding: Finding, pods: Mapping[str, Pod]) -> Finding:
+    pod = pods.get(pod_of(finding.subject))
+    return finding if pod is None else replace(finding, owner=owner_of(pod))
+
+
+def _controller(pod: Pod) -> Json | None:
+    owners = (pod.raw.get("metadata") or {}).get("ownerReferences")
+    references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
+    return next((each for each in references if each.get("controller") is True), None)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Severity
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.owners import pod_of
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.pods import pod_of
 
 _ORDER = tuple(Severity)
 

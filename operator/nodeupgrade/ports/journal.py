@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from nodeupgrade.domain.node.run.journal import Journal, Record
+from nodeupgrade.domain.node.journal import Journal, Record
 
 
 class JournalStore(Protocol):

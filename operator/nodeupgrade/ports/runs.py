@@ -11,9 +11,9 @@ from typing import Protocol
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import Newcomers, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal
-from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.ports.journal import JournalStore
 
 

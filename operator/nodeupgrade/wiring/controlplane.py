@@ -14,7 +14,7 @@ from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
-from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
+from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier

@@ -2,7 +2,7 @@
 
 from nodeupgrade.adapters.kubelet.lease import KubeletLease
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.kubelet.credentials.kubeconfig import Credentials
+from nodeupgrade.kubelet.credentials import Credentials
 from nodeupgrade.ports.lease import LeaseApi
 
 __all__ = ["lease_api", "log_to_stderr"]

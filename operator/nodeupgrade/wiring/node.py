@@ -27,9 +27,9 @@ from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.kubelet.credentials.kubeconfig import carried, parse
-from nodeupgrade.ports.node.runtime import ContainerRuntime
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.kubelet.credentials import carried, parse
+from nodeupgrade.ports.runtime import ContainerRuntime
+from nodeupgrade.ports.services import ServiceManager
 
 __all__ = [
     "Watchdog",

@@ -13,7 +13,7 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.engine.informer.informer import Informer, Relist, Timing
+from nodeupgrade.engine.informer import Informer, Relist, Timing
 from nodeupgrade.ports.kube import (
     NODES,
     UPGRADES,

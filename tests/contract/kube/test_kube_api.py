@@ -13,8 +13,7 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.cluster.dependants import dependants
-from nodeupgrade.domain.node.cluster.endpoints import Answering, answering
+from nodeupgrade.domain.node.cluster import Answering, answering, dependants
 from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
 from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind

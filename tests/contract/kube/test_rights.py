@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.domain.node.evidence.departures import was_removed
+from nodeupgrade.domain.node.departures import was_removed
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource, WatchEvent, WatchEventType
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT

@@ -16,9 +16,8 @@ from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
-from nodeupgrade.engine.election.elector import LEASE_NAME
-from nodeupgrade.engine.informer.informer import Informer
-from nodeupgrade.engine.informer.object_cache import Delta
+from nodeupgrade.engine.election import LEASE_NAME
+from nodeupgrade.engine.informer import Delta, Informer
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import LEASES, NODES, PODS, TASKS, UPGRADES, Resource
 from tests.contract.kube.apiserver import ApiServer

@@ -17,8 +17,8 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.services import ServiceManager
 from tests.contract.node.crio_server import VERSION, CrioServer
 from tests.contract.node.crio_storage import Storage, go_json, specification
 from tests.contract.node.cripods import HASH, WITHOUT_RESOURCES

@@ -7,13 +7,13 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
-from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.files import Files
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime

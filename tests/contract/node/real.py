@@ -28,7 +28,7 @@ from nodeupgrade.agent.settings import BUNDLES, RUNS
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import ShieldPlan
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.engine.node.node import SHIELD
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node import wire

@@ -12,7 +12,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from tests.contract.node.crio_storage import go_json
 from tests.contract.node.cripods import CriPods
 from tests.contract.node.real import systemd

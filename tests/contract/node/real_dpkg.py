@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.packages import Dpkg
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS, UPDATES
+from nodeupgrade.domain.node.packages import PROGRAM, STATUS, UPDATES
 from tests.contract.node.installed import INSTALLED, KUBELET
 
 LOCK = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, 2); print(flush=True); sys.stdin.read()"

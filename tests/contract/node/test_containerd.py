@@ -13,7 +13,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces
+from nodeupgrade.domain.node.runtime import RuntimePlaces
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.real import CONTAINERD, ContainerdWorld
 

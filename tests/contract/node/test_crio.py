@@ -15,7 +15,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.crio_world import RUNS, CrioWorld
 
 OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))

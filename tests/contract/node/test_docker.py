@@ -11,8 +11,7 @@ from nodeupgrade.adapters.docker.labels import OddConfiguration
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime import RuntimeAtWork
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces
+from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimePlaces
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.real_docker import DAEMON_JSON, DOCKER, LIMIT, DockerWorld
 

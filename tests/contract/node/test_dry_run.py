@@ -15,7 +15,7 @@ from nodeupgrade.adapters.kubelet import HostKubelet, dry_run
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import accepted, objection, started_with, unknown_fields
-from nodeupgrade.ports.node.kubelet import TrialStart
+from nodeupgrade.ports.kubelet import TrialStart
 
 pytestmark = pytest.mark.real
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.packages import HELD, DpkgState, Package, Selection
+from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, Selection
 from tests.contract.node.installed import INSTALLED
 from tests.contract.node.worlds import PackagesWorld
 

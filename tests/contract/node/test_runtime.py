@@ -7,7 +7,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.worlds import RuntimeWorld
 
 OLD = StoredHashes(container=HashValue("aaaa0000"))

@@ -8,14 +8,13 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import AwakeTime, ContainerId
-from nodeupgrade.domain.node.host.packages import Package
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.packages import Packages
-from nodeupgrade.ports.node.runtime import ContainerRuntime
-from nodeupgrade.ports.node.services import ServiceManager
-from nodeupgrade.ports.node.shield import Shield
+from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import ContainerRuntime
+from nodeupgrade.ports.services import Packages, ServiceManager
+from nodeupgrade.ports.shield import Shield
 
 
 class RuntimeWorld(Protocol):

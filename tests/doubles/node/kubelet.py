@@ -15,11 +15,10 @@ from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, state_formats
 from nodeupgrade.kubelet.dry_run import NOWHERE
-from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
-from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import compared, computed_hash, is_over, static_pods
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
@@ -292,7 +291,7 @@ class SimulatedKubelet:
         if kept is None:
             return False
         writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return formats.CPU_STATE_V2.begins_between(version, writer)
+        return state_formats.CPU_STATE_V2.begins_between(version, writer)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

@@ -3,7 +3,7 @@
 from collections.abc import MutableMapping
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
+from nodeupgrade.domain.node.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
 from tests.doubles.node.calls import Calls
 
 

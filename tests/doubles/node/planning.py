@@ -11,13 +11,13 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.files import NewFile, staged_path
-from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.facts.manifests import manifests
-from nodeupgrade.engine.node.facts.next_start import with_files
+from nodeupgrade.engine.node.facts.readiness import manifests
+from nodeupgrade.engine.node.facts.runtime import with_files
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import STATE, program
 from tests.doubles.node.services import KUBELET_UNIT

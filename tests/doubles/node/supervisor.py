@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from tests.doubles.node.calls import Crash
 from tests.doubles.node.simulated import SimulatedNode

@@ -21,13 +21,13 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.evidence.verification import differences
-from nodeupgrade.domain.node.host.own_uids import RECORD
-from nodeupgrade.domain.node.run.journal import Mark
+from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.domain.node.processes import RECORD
+from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
-from nodeupgrade.ports.node.kubelet import Answer
+from nodeupgrade.ports.kubelet import Answer
 from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program

@@ -8,10 +8,9 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
-from nodeupgrade.ports.node.packages import Packages
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
+from nodeupgrade.ports.services import Packages, ServiceManager
 from tests.doubles.node import SimulatedNode
 
 

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.run.failpoints import VARIABLE, WRONG_HASH
+from nodeupgrade.domain.node.failpoints import VARIABLE, WRONG_HASH
 from nodeupgrade.kubelethash import HashValue
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program

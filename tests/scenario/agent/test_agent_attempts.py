@@ -12,7 +12,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.node.run.journal import Mark
+from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded

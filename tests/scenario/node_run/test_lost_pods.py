@@ -7,8 +7,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Record, parse
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.journal import Mark, Outcome, Record, parse
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 from tests.doubles.node import Behaviour, Crash, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story

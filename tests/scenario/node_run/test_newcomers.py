@@ -8,13 +8,13 @@ import pytest
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.hashes.rewriting import newcomers
+from nodeupgrade.domain.node.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
+from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 

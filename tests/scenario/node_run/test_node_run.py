@@ -10,11 +10,11 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.inventory import ContainerState
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise

@@ -6,9 +6,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
+from nodeupgrade.domain.node.journal import Mark, Outcome, parse
 from tests.doubles.node import Behaviour, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import while_settling

@@ -9,10 +9,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
+from nodeupgrade.domain.node.journal import Outcome, parse
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
-from nodeupgrade.domain.node.run.journal import Outcome, parse
-from nodeupgrade.domain.node.run.run_status import run_status
+from nodeupgrade.domain.node.run_status import run_status
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.kubelethash import HashValue

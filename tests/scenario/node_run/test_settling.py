@@ -11,12 +11,12 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
-from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
-from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS
+from nodeupgrade.engine.node.evidence import LOOK_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from tests.doubles.node import Behaviour, Moment
 from tests.doubles.node.kubelet import SYNC_SECONDS

@@ -6,10 +6,10 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from tests.doubles.node import Behaviour, Crash

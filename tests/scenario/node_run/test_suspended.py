@@ -4,9 +4,9 @@ from functools import partial
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Mark, Outcome
-from nodeupgrade.engine.node.facts import runtime_found
+from nodeupgrade.engine.node.facts import runtime
 from tests.doubles.node import Behaviour
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 from tests.doubles.node.kubelet import SICKENS_SECONDS
@@ -83,11 +83,11 @@ def test_files_older_than_the_runtime_are_no_change_of_it() -> None:
     it.node.timeline.advance(5)
     node = it.node.ports
 
-    found, _ = runtime_found.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
+    found, _ = runtime.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
     assert found.changed == ()
 
     it.node.timeline.advance(60)
     it.node.timeline.suspend(HOUR)
     it.node.files.touched[f"/lib/systemd/system/{RUNTIME_UNIT}"] = it.node.timeline.wall.timestamp() - HOUR - 30
-    found, _ = runtime_found.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
+    found, _ = runtime.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
     assert found.changed == (f"/lib/systemd/system/{RUNTIME_UNIT}",)

@@ -18,7 +18,7 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pace
 from nodeupgrade.engine.rollout.reading.reader import InformedFleet

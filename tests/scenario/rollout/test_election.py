@@ -11,8 +11,8 @@ import pytest
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.domain.election.contender import DURATION, RETRY
-from nodeupgrade.engine.election.elector import LEASE_NAME, ElectionClock, Elector
+from nodeupgrade.domain.election import DURATION, RETRY
+from nodeupgrade.engine.election import LEASE_NAME, ElectionClock, Elector
 from nodeupgrade.ports.kube import LEASES, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.virtual_time import run

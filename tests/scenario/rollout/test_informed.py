@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
-from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.engine.rollout.reading.reader import InformedFleet

@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
-from nodeupgrade.domain.election.epoch import term_of
+from nodeupgrade.domain.election import term_of
 from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator

@@ -21,7 +21,7 @@ from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.workers import resync, work
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
-from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import THRIFTY
 from nodeupgrade.engine.rollout.reading.reader import InformedFleet

@@ -14,9 +14,9 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listening
 from nodeupgrade.adapters.proc.sockets import UnixSocket, unix_sockets
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.runtime_info import RuntimeProcess
+from nodeupgrade.domain.node.processes import RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeProcess
 
 ID = ContainerId("a" * 64)
 OTHER = ContainerId("b" * 64)

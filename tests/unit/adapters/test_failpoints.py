@@ -11,7 +11,7 @@ import pytest
 
 from nodeupgrade.adapters.failpoints import as_planned, failpoints, plan_failpoint
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, FIRST_REWRITTEN, VARIABLE, WRONG_HASH
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, FIRST_REWRITTEN, VARIABLE, WRONG_HASH
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 OTHER = next(name for name in FAILPOINTS if name != FIRST_REWRITTEN)

@@ -12,9 +12,9 @@ import pytest
 from nodeupgrade.adapters.files import HostFiles, atomic
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.engine.node.facts.manifests import manifests
+from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.ports.disk import Disk
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"

@@ -14,8 +14,8 @@ from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, render
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, render
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runs import BusyError
 from tests.doubles.node import SimulatedNode, plan_for, pod_json

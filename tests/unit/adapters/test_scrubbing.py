@@ -10,9 +10,9 @@ from nodeupgrade.api.encoding.json import to_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Record
+from nodeupgrade.domain.node.journal import Journal, Mark, Record
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 SECRET, AS_STORED = b"PASSWORD=swordfish", b"UEFTU1dPUkQ9c3dvcmRmaXNo"

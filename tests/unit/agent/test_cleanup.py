@@ -11,7 +11,7 @@ from nodeupgrade.adapters.journal import FileJournal, RunStore
 from nodeupgrade.agent import cleanup
 from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE
-from nodeupgrade.domain.node.host.packages import STATUS, Package
+from nodeupgrade.domain.node.packages import STATUS, Package
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.wiring.node import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT

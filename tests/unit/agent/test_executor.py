@@ -11,8 +11,8 @@ from nodeupgrade.agent.host import executor, units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
+from nodeupgrade.domain.node.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.engine.node.node import Node
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program

@@ -16,7 +16,7 @@ import yaml
 from nodeupgrade.adapters.kubelet.lease import KubeletLease
 from nodeupgrade.agent.host import lease_keeper
 from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
-from nodeupgrade.kubelet.credentials.kubeconfig import parse
+from nodeupgrade.kubelet.credentials import parse
 from tests.unit.certificates import self_signed
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -25,9 +25,8 @@ from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.ports.node.kubelet import AsKubelet
-from nodeupgrade.ports.node.packages import PackagesView
-from nodeupgrade.ports.node.services import ServicesView
+from nodeupgrade.ports.kubelet import AsKubelet
+from nodeupgrade.ports.services import PackagesView, ServicesView
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()

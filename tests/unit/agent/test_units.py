@@ -11,10 +11,10 @@ import pytest
 from nodeupgrade.agent.host import units
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import ShieldPlan
-from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from tests.doubles.node import SimulatedNode, plan_for
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG

@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.reports.todo import Todo, todo
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 UNMET = Finding(

@@ -15,7 +15,7 @@ from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, PodRole, file_from_image, volume_on_node
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.run.failpoints import VARIABLE
+from nodeupgrade.domain.node.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.engine.rollout.agent_pod import (
     AgentPodSettings,

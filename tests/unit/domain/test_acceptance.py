@@ -13,7 +13,7 @@ from nodeupgrade.domain.catalogue import EVERY, read_upgrade
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
+from nodeupgrade.domain.node.task_report import prechecked_status, refusal_status
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from tests.scenario.rollout.harness import upgrade_object

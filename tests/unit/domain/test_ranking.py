@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.owners import owner_of, with_owners
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.pods import owner_of, parse_pod, with_owners
 from nodeupgrade.domain.ranking import ranked
 
 

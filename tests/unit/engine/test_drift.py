@@ -12,7 +12,7 @@ from nodeupgrade.domain.node.checks.drift import Start, Was
 from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
+from nodeupgrade.ports.kubelet import Answer, AsKubelet
 from tests.doubles.node import SimulatedNode, pod_json
 
 UNIT = "kubelet.service"

@@ -12,16 +12,16 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.engine.node.facts import gather, readiness
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.engine.node.facts.manifests import manifests
+from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.doubles.node import SimulatedNode, manifest, pod_json

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import started_with
-from nodeupgrade.ports.node.kubelet import TrialStart
+from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.unit.engine.test_gather import gathered, node
 

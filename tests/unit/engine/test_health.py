@@ -8,9 +8,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.engine.node.health import wait_until_healthy
-from nodeupgrade.engine.node.node import Node
-from nodeupgrade.ports.node.services import UnitStatus
+from nodeupgrade.engine.node.node import Node, wait_until_healthy
+from nodeupgrade.ports.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0
 

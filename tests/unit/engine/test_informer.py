@@ -9,18 +9,18 @@ import pytest
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.informer.informer import (
+from nodeupgrade.engine.informer import (
     LISTED_PER_SECOND,
     LONGEST_BACKOFF_SECONDS,
     PATIENCE_SECONDS,
     RELIST_SECONDS,
     SHORTEST_PATIENCE_SECONDS,
     SHORTEST_WATCH_SECONDS,
+    Delta,
     Informer,
     Relist,
     Timing,
 )
-from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.ports.kube import (
     NODES,
     ExpiredError,

@@ -9,7 +9,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.files import NewFile
-from nodeupgrade.engine.node.facts.next_start import next_start
+from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.kubelet.settings import UNCONFIGURED
 from tests.doubles.node import SimulatedNode
 from tests.unit.domain.node.checks.sound import unit

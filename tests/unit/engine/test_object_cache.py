@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.encoding.json import Json, MalformedObjectError
-from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
+from nodeupgrade.engine.informer import Delta, ObjectCache
 from nodeupgrade.ports.kube import WatchEvent, WatchEventType
 
 

@@ -5,12 +5,11 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
+from nodeupgrade.domain.node.budget import longest, seconds_without_progress
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.domain.node.run.patience import longest, seconds_without_progress
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.engine.node.steps import STEPS
-from nodeupgrade.engine.node.steps.kubelet import swap_binary
+from nodeupgrade.engine.node.steps import STEPS, swap_binary
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP

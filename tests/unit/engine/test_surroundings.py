@@ -12,14 +12,15 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
-from nodeupgrade.domain.node.host.packages import Package
-from nodeupgrade.domain.node.host.pod_cgroups import ExpectedCgroups
+from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.processes import ExpectedCgroups
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts.host import surroundings, volumes
+from nodeupgrade.engine.node.facts import host as surroundings
+from nodeupgrade.engine.node.facts import host as volumes
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
+from nodeupgrade.ports.kubelet import Answer, AsKubelet
 from tests.doubles.node import SimulatedNode, pod_json
 from tests.unit.domain.node.checks.sound import WEB, facts, kubelet, pod, readiness, unit
 
@@ -88,7 +89,11 @@ def known(**given: Any) -> NodeFacts:
 def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     host = Host(files={path: data for path, data in FILES.items() if path != "/proc/9/stat"})
     seen = known()
-    seen = replace(seen, volumes_seen=volumes.look(host, seen), seen_around=surroundings.look(host, seen))
+    seen = replace(
+        seen,
+        volumes_seen=volumes.look_at_volumes(host, seen),
+        seen_around=surroundings.look_at_surroundings(host, seen),
+    )
     effects = len(host.node_itself.calls.effects)
 
     assert (preflight(seen), warnings(seen)) == ((), ())
@@ -127,19 +132,19 @@ def test_the_package_of_the_kubelet_is_found_without_running_anything(
 ) -> None:
     host, seen = Host(files={**FILES, **files}), known()
     assert seen.kubelet.program == "/usr/bin/kubelet"
-    assert surroundings.look(host, seen).package == package
+    assert surroundings.look_at_surroundings(host, seen).package == package
     assert not host.node_itself.calls.effects
 
 
 def test_a_node_that_shows_nothing_is_no_finding() -> None:
     host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
 
-    assert surroundings.look(host, seen).cgroups is None
-    assert preflight(replace(seen, volumes_seen=volumes.look(host, seen))) == ()
+    assert surroundings.look_at_surroundings(host, seen).cgroups is None
+    assert preflight(replace(seen, volumes_seen=volumes.look_at_volumes(host, seen))) == ()
 
 
 def test_a_daemon_is_what_init_has_adopted() -> None:
-    assert surroundings.look(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
+    assert surroundings.look_at_surroundings(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
 
 
 def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
@@ -147,11 +152,11 @@ def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
         f"{GROUPS}/systemd/system.slice/kubelet.service/cgroup.procs": b"9\n", "/proc/9/stat": FILES["/proc/9/stat"],
     }  # fmt: skip
 
-    assert [daemon.pid for daemon in surroundings.look(Host(files=files), known()).daemons] == [9]
+    assert [daemon.pid for daemon in surroundings.look_at_surroundings(Host(files=files), known()).daemons] == [9]
 
 
 def cgroups(files: Mapping[str, bytes], **given: Any) -> PodCgroups:
-    found = surroundings.look(Host(files=files), known(**given)).cgroups
+    found = surroundings.look_at_surroundings(Host(files=files), known(**given)).cgroups
     assert found is not None
     return found
 
@@ -213,7 +218,7 @@ def claiming(target: KubeletVersion, layout: Any = None) -> NodeFacts:
 def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
     server = Server(Answer(200, '{"metadata": {"deletionTimestamp": "2026-11-21T05:45:28Z"}}'), Answer(404, ""))
 
-    found = volumes.look(Host(server), claiming(DEFECTIVE))
+    found = volumes.look_at_volumes(Host(server), claiming(DEFECTIVE))
     assert found.claims == (
         VolumeClaim(pod="default/web", name="data", deleting=True),
         VolumeClaim(pod="default/web", name="web-scratch", unread="HTTP 404"),
@@ -225,7 +230,7 @@ def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
 
 
 def test_claims_are_not_read_for_any_other_kubelet() -> None:
-    assert volumes.look(Host(), claiming(V("v1.33.13"))).claims == ()
+    assert volumes.look_at_volumes(Host(), claiming(V("v1.33.13"))).claims == ()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +243,7 @@ def test_claims_are_not_read_for_any_other_kubelet() -> None:
     ],
 )
 def test_a_claim_that_cannot_be_read_is_told(server: Server | None, layout: Any, unread: list[str], asked: int) -> None:
-    found = volumes.look(Host(server), claiming(DEFECTIVE, layout))
+    found = volumes.look_at_volumes(Host(server), claiming(DEFECTIVE, layout))
 
     assert [claim.unread for claim in found.claims] == unread
     assert len([] if server is None else server.asked) == asked

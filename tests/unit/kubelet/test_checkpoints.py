@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.kubelet.state.checksums import cpu_formats, text_checksum
-from nodeupgrade.kubelet.state.devices import DeviceCheckpoint, read_devices
-from nodeupgrade.kubelet.state.documents import fields, read_fields
+from nodeupgrade.kubelet.state import DeviceCheckpoint, cpu_formats, fields, read_devices, read_fields, text_checksum
 from nodeupgrade.kubelethash import fnv1a
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
 

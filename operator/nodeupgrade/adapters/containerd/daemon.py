@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
-from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS, RuntimeKind
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces
+from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS, RuntimeKind, RuntimePlaces
 
 CONFIGURATION = "config"
 

@@ -14,9 +14,8 @@ from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, update_ext
 from nodeupgrade.adapters.cri import Call, framed
 from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.run.shell import function, piped
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped
+from nodeupgrade.ports.runtime import BeforeImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

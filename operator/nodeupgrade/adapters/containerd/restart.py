@@ -10,13 +10,20 @@ from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG
 from nodeupgrade.adapters.containerd.program import Configuration, Shows
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, TuningFile
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+    RuntimePlaces,
+    RuntimeProcess,
+    TuningFile,
+)
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.flags import command_line
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.files import FilesView
 
 
 def find_next_start(files: FilesView, shows: Shows, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:

@@ -15,20 +15,14 @@ from nodeupgrade.adapters.cri.client import Listing, Statuses, running
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import (
-    NextStart,
-    RestartHazards,
-    RestartTuning,
-    RuntimeAtWork,
-)
-from nodeupgrade.domain.node.runtime_info import RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.files import FilesView
-from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
-from nodeupgrade.ports.node.services import ServicesView
+from nodeupgrade.domain.node.processes import RuntimeClients
+from nodeupgrade.domain.node.rescue_script import RescueFragment
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeProcess
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.services import ServicesView
 
 SOCKET = Path("/run/containerd/containerd.sock")
 

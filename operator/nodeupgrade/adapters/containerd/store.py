@@ -34,7 +34,7 @@ from nodeupgrade.api.values import ContainerId, PodRef
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, Process, SandboxInstance, StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 
 
 class HashStore:

@@ -9,8 +9,8 @@ from shlex import quote
 from nodeupgrade.adapters.cri.client import HASH_KEY, served_annotation
 from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.shell import function, piped
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.domain.node.rescue_script import function, piped
+from nodeupgrade.ports.runtime import BeforeImage
 
 
 def wrong_hashes(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[bytes, ...]:

@@ -19,7 +19,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 
 INNER = "io.kubernetes.cri-o.Annotations"
 MANAGER = "io.container.manager"

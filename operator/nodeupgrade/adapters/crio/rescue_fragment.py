@@ -8,9 +8,8 @@ from nodeupgrade.adapters.cri import Call
 from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
 from nodeupgrade.adapters.crio.metadata import decoded, is_ended
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.run.shell import function, piped
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped
+from nodeupgrade.ports.runtime import BeforeImage
 
 
 def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:

@@ -11,12 +11,11 @@ from typing import Any
 from nodeupgrade.adapters.crio.program import PrintsConfiguration
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.files import FilesView
 
 PROGRAM_NAME = "crio"
 CONFIG, DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"

@@ -14,21 +14,21 @@ from nodeupgrade.adapters.crio.store import SpecificationStore, pid_in, to_inven
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
+from nodeupgrade.domain.node.processes import RuntimeClients
+from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     AS_CONFIGURED,
     NextStart,
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_info import RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.services import ServiceManager
 
 SOCKET = Path("/var/run/crio/crio.sock")
 

@@ -33,8 +33,8 @@ from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import BeforeImage
 
 NAME = re.compile(r"[0-9A-Za-z]+")
 USER_DATA = "userdata"

@@ -7,9 +7,8 @@ from nodeupgrade.adapters.docker.client import Document
 from nodeupgrade.adapters.proc import INIT, ProcessTable, listening
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.node.runtime_info import RuntimeProcess
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.domain.node.runtime import RuntimeKind, RuntimeProcess
+from nodeupgrade.ports.files import FilesView
 
 OLDEST = (18, 9)
 LIVE_RESTORE_OFF = (

@@ -13,9 +13,8 @@ from nodeupgrade.adapters.docker.daemon import SOCKET_UNIT, UNIT
 from nodeupgrade.adapters.docker.labels import HASH_LABEL, LABELS, entry
 from nodeupgrade.adapters.docker.store import path_of
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.run.shell import function
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.domain.node.rescue_script import RescueFragment, function
+from nodeupgrade.ports.runtime import BeforeImage
 
 Change = tuple[BeforeImage, StoredHashes]
 

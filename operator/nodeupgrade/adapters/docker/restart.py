@@ -9,11 +9,10 @@ from nodeupgrade.adapters.docker.program import DockerdProgram
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units import UnitStatus
 
 
 def find_next_start(

@@ -16,14 +16,20 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.domain.node.processes import RuntimeClients
+from nodeupgrade.domain.node.rescue_script import RescueFragment
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+    RuntimePlaces,
+    RuntimeProcess,
+)
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.services import ServiceManager
 
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0

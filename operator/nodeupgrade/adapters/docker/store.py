@@ -8,8 +8,8 @@ from nodeupgrade.adapters.docker import labels
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import BeforeImage
 
 FILE = "config.v2.json"
 CONTAINER_ID = re.compile(r"[0-9a-f]{64}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nodeupgrade.ports.node.disk import Disk, Status
+from nodeupgrade.ports.disk import Disk, Status
 
 LEFTOVER = ".nodeupgrade-new"
 CHUNK = 1024 * 1024

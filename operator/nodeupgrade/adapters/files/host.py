@@ -28,8 +28,8 @@ from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
-from nodeupgrade.domain.node.host.disk_usage import DiskUsage
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.domain.node.mounts import DiskUsage
+from nodeupgrade.ports.disk import Disk
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601

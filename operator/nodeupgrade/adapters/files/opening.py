@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.shared.places import KERNEL_DIRECTORIES
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.ports.disk import Disk
 
 # From linux/openat2.h; the number is the same on all architectures, and the C library has no function for it.
 _OPENAT2 = 437

@@ -11,8 +11,8 @@ from typing import Self
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.run.journal import Journal, Record, may_be_lost, parse, render, without_images
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.domain.node.journal import Journal, Record, may_be_lost, parse, render, without_images
+from nodeupgrade.ports.disk import Disk
 from nodeupgrade.ports.runs import BusyError
 
 RESERVE_BYTES = 256 * 1024

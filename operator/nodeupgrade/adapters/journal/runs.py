@@ -24,11 +24,11 @@ from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.evidence.shown import GO_ON
+from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, Newcomers, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal
-from nodeupgrade.domain.node.run.rescue_script import Rescue
-from nodeupgrade.ports.node.disk import Disk
+from nodeupgrade.domain.node.rescue_script import Rescue
+from nodeupgrade.domain.node.verification import GO_ON
+from nodeupgrade.ports.disk import Disk
 from nodeupgrade.ports.runs import BusyError
 
 PLAN = "plan.json"

@@ -24,7 +24,7 @@ from typing import Any
 
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.ports.node.kubelet import TrialStart
+from nodeupgrade.ports.kubelet import TrialStart
 
 CELL = Path("/sys")
 """Where the new root is mounted: a directory that every system has, and below which nothing is that is needed here."""

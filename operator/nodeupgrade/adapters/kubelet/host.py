@@ -11,7 +11,7 @@ from nodeupgrade.adapters.kubelet import identity
 from nodeupgrade.adapters.kubelet.dry_run import isolated, located
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
+from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 ELF = b"\x7fELF"

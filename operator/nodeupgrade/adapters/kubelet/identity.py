@@ -15,8 +15,8 @@ from pathlib import Path
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.kubelet.credentials.kubeconfig import Credentials, Material
-from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
+from nodeupgrade.kubelet.credentials import Credentials, Material
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 
 TIMEOUT_SECONDS = 5.0
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from nodeupgrade.adapters.kubelet.identity import ask
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.kubelet.credentials.kubeconfig import Credentials
+from nodeupgrade.kubelet.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.mounts import mounts, place_of
-from nodeupgrade.domain.node.host.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime_info import RuntimeProcess
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.domain.node.mounts import mounts, place_of
+from nodeupgrade.domain.node.processes import NO_CLIENTS, RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeProcess
+from nodeupgrade.ports.files import FilesView
 
 LISTENING = 0x10000
 """Flag in ``/proc/net/unix`` (__SO_ACCEPTCON)."""

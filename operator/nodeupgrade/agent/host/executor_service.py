@@ -14,11 +14,11 @@ from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome
-from nodeupgrade.domain.node.run.report import report_of
+from nodeupgrade.domain.node.report import report_of
 from nodeupgrade.engine.node.node import Host
-from nodeupgrade.ports.bundles import Bundles
+from nodeupgrade.ports.artifacts import Bundles
 from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()

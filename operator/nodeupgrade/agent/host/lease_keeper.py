@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import structlog
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.kubelet.credentials.kubeconfig import parse
+from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.ports.lease import LeaseApi
 from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
 

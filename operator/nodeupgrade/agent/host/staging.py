@@ -16,8 +16,8 @@ from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.rollout.allowed import is_path_listed
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.kubelet import CANNOT_RUN
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.kubelet import CANNOT_RUN
 
 ROOM_TO_FETCH = 256 * 1024**2
 """Bytes that must be free where a kubelet (70 to 120 MB) is fetched for an examination."""

@@ -11,15 +11,16 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
-from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
-from nodeupgrade.engine.node import node, restart_tuning
+from nodeupgrade.engine.node import node
+from nodeupgrade.engine.node import shield as restart_tuning
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
-from nodeupgrade.ports.node.files import Files, FilesView
-from nodeupgrade.ports.node.services import ServiceManager, ServicesView
+from nodeupgrade.ports.files import Files, FilesView
+from nodeupgrade.ports.services import ServiceManager, ServicesView
 
 EXECUTOR = node.EXECUTOR
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY

@@ -20,7 +20,7 @@ from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, report, rollout, with_pods
 from nodeupgrade.cli.screens import plan
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView

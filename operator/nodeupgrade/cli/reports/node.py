@@ -11,7 +11,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.intent import decide_start, position_of

@@ -13,9 +13,8 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.duration import Expectation, expect
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.todo import Todo, todo
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.owners import with_owners
-from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.pace.budgets import concurrency
 from nodeupgrade.domain.rollout.pace.overlap import queued

@@ -8,7 +8,7 @@ from itertools import groupby
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.shared.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import is_drop_in
-from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
-from nodeupgrade.domain.node.host.packages import Package
-from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
+from nodeupgrade.domain.node.packages import Package
+from nodeupgrade.domain.node.processes import NONE_EXPECTED, NOTHING_KNOWN, ExpectedCgroups, OwnUids
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
-from nodeupgrade.domain.node.units.start import UnitStart
+from nodeupgrade.domain.node.units import UnitStart
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 2

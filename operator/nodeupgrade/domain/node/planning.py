@@ -9,27 +9,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
-from nodeupgrade.domain.node.evidence.completion import completing
+from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
-from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.hashes.static_pods import (
-    Pins,
-    StaticPod,
-    StaticPods,
-    edited_since,
-    manifest_views,
-    match,
-    plan_pins,
-    plan_recreation,
-)
-from nodeupgrade.domain.node.host.own_uids import OwnUid, OwnUids, is_computed_again, written
-from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
@@ -42,9 +28,20 @@ from nodeupgrade.domain.node.plan import (
     StaticSource,
     StopHook,
 )
+from nodeupgrade.domain.node.processes import NONE_EXPECTED, OwnUid, OwnUids, RuntimeClients, is_computed_again, written
 from nodeupgrade.domain.node.request import RunRequest
-from nodeupgrade.domain.owners import with_owners
-from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.node.static_pods import (
+    Pins,
+    StaticPod,
+    StaticPods,
+    edited_since,
+    manifest_views,
+    match,
+    plan_pins,
+    plan_recreation,
+)
+from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet

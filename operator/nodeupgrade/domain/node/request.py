@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.shared.run_settings import FlagPolicy
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, Digest, RunId
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.plan import Limits
 
@@ -71,3 +71,8 @@ class RunRequest:
             settle=verify.settle.total_seconds(),
             shield_hold=verify.shield_hold.total_seconds(),
         )
+
+
+# Preview what an upgrade would do on a node, and what a plain kubelet swap would do instead.
+#
+# Both are derived from the same examination that a real run is planned from, so that the two never differ.

@@ -6,10 +6,10 @@ Nothing here may name a particular runtime: the values come from its adapter.
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimePlaces
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 
 TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 """Directory of drop-ins that a reboot removes."""
@@ -125,6 +125,21 @@ def is_drop_in(path: PurePosixPath) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePlaces:
+    """The directories and the socket that a runtime uses.
+
+    Attributes:
+        root: directory for images, containers and their metadata.
+        state: directory for the state of running processes.
+        address: path of its socket.
+    """
+
+    root: str
+    state: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NextStart:
     """How a runtime would come back after a restart, according to its program on disk.
 
@@ -146,6 +161,50 @@ class NextStart:
     complaint: str = ""
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+
+
+# The container runtime that answers on the CRI socket, as it reports itself.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeProcess:
+    """The process that listens on the runtime's socket.
+
+    Attributes:
+        words: its command line.
+        program: digest of the program that it runs, even if the file was replaced since; ``None`` if unknown.
+    """
+
+    pid: int
+    words: tuple[str, ...]
+    program: Digest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeInfo:
+    """The runtime that answers on the CRI socket.
+
+    Attributes:
+        name: as the CRI names it, for example ``cri-o``.
+        version: for example ``1.6.20``.
+        cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
+        cgroup_driver: the driver that it reports to kubelets, ``cgroupfs`` or ``systemd``; ``None`` if it reports none.
+        binary_version: version of the program on disk, which a restart would start; ``None`` if unknown.
+        process: ``None`` if unknown.
+        places: those in use, as it reports them; ``None`` if it does not.
+        images: directory on the filesystem of images, as it reports it to kubelets; ``None`` if it does not.
+        objections: why its present settings forbid a restart.
+    """
+
+    name: str
+    version: str
+    cri_versions: tuple[str, ...]
+    binary_version: str | None = None
+    cgroup_driver: str | None = None
+    process: RuntimeProcess | None = None
+    places: RuntimePlaces | None = None
+    images: str | None = None
+    objections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.evidence.completion import is_over
+from nodeupgrade.domain.node.departures import is_over
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
 

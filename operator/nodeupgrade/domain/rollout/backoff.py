@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import CreateAgent, NodeAction, Wait
 
 SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=5)

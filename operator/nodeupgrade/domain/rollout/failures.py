@@ -18,7 +18,7 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import PASSING
+from nodeupgrade.domain.hazards import PASSING
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})

@@ -14,7 +14,7 @@ from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.health import HealthCheck, OnFailure
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 
 
 class HealthState(StrEnum):

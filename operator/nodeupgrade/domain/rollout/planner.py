@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,

@@ -4,14 +4,16 @@ Each time by a copy that is renamed: to remove the other name of a link would ch
 kubelet has started, which the next run would take for drift.
 """
 
+import base64
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import entry_obstacle
 from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
-from nodeupgrade.engine.node.contents import require_digest
 from nodeupgrade.engine.node.node import Node
 
 
@@ -82,3 +84,42 @@ def _require_as_planned(node: Node, file: ExchangedFile) -> None:
             reason=Reason.DIGEST_MISMATCH,
         )
     require_digest(node, file.staged, {file.after})
+
+
+# Read and restore whole files, as before-images in the journal, and check digests of programs.
+
+
+def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:
+    """Return the content of each file as base64 text; ``None`` if the file does not exist."""
+    contents: dict[str, JsonValue] = {}
+    for path in paths:
+        data = node.files.read(path)
+        contents[str(path)] = None if data is None else base64.b64encode(data).decode("ascii")
+    return contents
+
+
+def restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
+    """Restore each file, or remove it if it did not exist; a file that is already restored is not written."""
+    for name, content in contents.items():
+        path = PurePosixPath(name)
+        before = None if content is None else base64.b64decode(str(content))
+        if node.files.read(path) == before:
+            continue
+        if before is None:
+            node.files.remove(path)
+        else:
+            node.files.write(path, before)
+
+
+def require_digest(node: Node, path: str, promised: Collection[Digest]) -> None:
+    """Require a program to have one of the planned digests.
+
+    Raises:
+        StepFailed: it has none of them.
+    """
+    found = node.files.digest(PurePosixPath(path))
+    if found not in promised:
+        raise StepFailed(
+            f"{path} has SHA-256 {found}, planned {' or '.join(promised)}: it was changed after planning",
+            reason=Reason.DIGEST_MISMATCH,
+        )

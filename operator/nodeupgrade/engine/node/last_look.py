@@ -13,12 +13,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.units import is_harmless
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.units import fence
-from nodeupgrade.domain.node.units.start import UnitStart, differences
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.engine.node.facts.unit_start import read_again
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences
+from nodeupgrade.engine.node.facts.kubelet_start import read_again
 from nodeupgrade.engine.node.node import Node
 
 LOOK_SECONDS = 0.03
@@ -165,7 +164,7 @@ def _difference(node: Node, planned: UnitStart, *, override: str | None = None) 
 
 def _lifted(node: Node, unit: UnitStatus) -> bool:
     """Report whether systemd has still loaded our removed fence, after an interruption right before the start."""
-    drop_in = fence.drop_in(unit.name)
+    drop_in = units.drop_in(unit.name)
     return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
 
 

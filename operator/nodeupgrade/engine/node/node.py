@@ -1,26 +1,28 @@
 """One node: the ports through which a run, or an examination, accesses it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node.plan import Newcomers
-from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.failpoints import Failpoint
-from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node import rescue_script
+from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.domain.node.plan import Newcomers, RunPlan
+from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.node.files import Files, FilesView
-from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
-from nodeupgrade.ports.node.packages import Packages, PackagesView
-from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
-from nodeupgrade.ports.node.services import ServiceManager, ServicesView
-from nodeupgrade.ports.node.shield import Shield
+from nodeupgrade.ports.files import Files, FilesView
+from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
+from nodeupgrade.ports.runtime import ContainerRuntime, RuntimeView
+from nodeupgrade.ports.services import Packages, PackagesView, ServiceManager, ServicesView
+from nodeupgrade.ports.shield import Shield
 
 EXECUTOR = "nodeupgrade-executor.service"
 """Carries out runs."""
@@ -202,3 +204,75 @@ class Host(HostView, Protocol):
     def node(self, endpoint: str, runtime: str) -> Node:
         """Return the node with its runtime, to be changed too."""
         ...
+
+
+# Wait for a kubelet to become healthy, and detect early that it never will.
+
+OLD_KUBELET_START_SECONDS = 120.0
+POLL_SECONDS = 0.005
+LOOK_AT_UNIT_SECONDS = 1.0
+DEATHS_TOLERATED = 1
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def wait_until_healthy(
+    node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None] = nothing
+) -> None:
+    """Return once ``/healthz`` answers ok.
+
+    Args:
+        forgiving: whether the kubelet may exit any number of times. A new kubelet that exits twice at its start will
+            do so again, and waiting for it costs downtime (one exit may be the fault of a runtime that stops answering
+            for a moment); the old kubelet has to come up eventually.
+        watch: called repeatedly while waiting; may raise to end the wait.
+
+    Raises:
+        StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
+    """
+    deadline = node.clock.awake() + timeout
+    next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
+    pids: set[int] = set()
+    while not node.kubelet.healthy():
+        watch()
+        now = node.clock.awake()
+        if now >= next_look:
+            status = node.services.status(unit)
+            pids.add(status.main_pid)
+            deaths = max(status.restarts, len(pids - {0}) - 1) + (status.sub_state == "auto-restart")
+            if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
+                raise StepFailed(
+                    f"the kubelet exits right after its start ({status.active_state}, result {status.result}); "
+                    f"see journalctl -u {unit}",
+                    reason=Reason.KUBELET_DID_NOT_START,
+                )
+            next_look = now + LOOK_AT_UNIT_SECONDS
+        if now >= deadline:
+            raise StepFailed(
+                f"the kubelet did not become healthy within {timeout:.0f} s; see journalctl -u {unit}",
+                reason=Reason.KUBELET_DID_NOT_START,
+            )
+        node.clock.sleep(POLL_SECONDS)
+
+
+# Start and stop the lease keeper, which renews the node's Lease while no kubelet does.
+
+
+def keep(node: Node, plan: RunPlan) -> None:
+    """Start the lease keeper, unless it runs. It ends by itself, so it never outlives the executor for long."""
+    if _wanted(plan):
+        with suppress(StepFailed):  # the run does not depend on it
+            node.services.start(LEASE_KEEPER, wait=False)
+
+
+def release(node: Node, plan: RunPlan) -> None:
+    """Stop the lease keeper."""
+    if _wanted(plan):
+        with suppress(StepFailed):  # it has ended by itself, or systemd ends it
+            node.services.stop(LEASE_KEEPER)
+
+
+def _wanted(plan: RunPlan) -> bool:
+    return plan.limits.keep_lease and plan.kubeconfig is not None

@@ -14,12 +14,10 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.evidence.shown import Lack
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run import patience, rescue_script
-from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.run.machine import (
+from nodeupgrade.domain.node import budget, rescue_script
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.domain.node.machine import (
     AskAgain,
     Do,
     Finish,
@@ -31,9 +29,11 @@ from nodeupgrade.domain.node.run.machine import (
     needs_quiet,
     needs_runtime,
 )
-from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.engine.node import images_kept, lease, restart_tuning, shield
-from nodeupgrade.engine.node.evidence import shown
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.verification import Lack
+from nodeupgrade.engine.node import evidence, shield
+from nodeupgrade.engine.node import node as lease
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
 from nodeupgrade.engine.node.steps import STEPS
@@ -66,11 +66,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
-            self.allow(patience.longest(self.plan.limits))
+            self.allow(budget.longest(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         found = from_json(RunReport, finished.payload, strict=True)
-        self.allow(patience.longest(self.plan.limits))
+        self.allow(budget.longest(self.plan.limits))
         self._clean_up(found.outcome)
         return found
 
@@ -106,7 +106,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
-        self.allow(patience.seconds_without_progress(step, self.plan.limits))
+        self.allow(budget.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None
@@ -159,12 +159,12 @@ class NodeRun:
         stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
-            lack = shown.lack(self.node, self.plan, rebooted=rebooted)
+            lack = evidence.lack(self.node, self.plan, rebooted=rebooted)
             if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
                 return lack
             with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if images_kept.reinstated(replace(self.node, recorded=journal.payload), self.plan):
-                    return shown.lack(self.node, self.plan, rebooted=rebooted)
+                if shield.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                    return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Lack(reason=_reason(error), why=_sentence(error))
@@ -204,7 +204,7 @@ class NodeRun:
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
-            restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
+            shield.take_back(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             rescue_script.SCRIPT,

@@ -32,7 +32,7 @@ from nodeupgrade.domain.agent_pods import (
     file_from_object,
     view_agent_pod,
 )
-from nodeupgrade.domain.node.run.failpoints import VARIABLE
+from nodeupgrade.domain.node.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden, render_allowed
 from nodeupgrade.ports.kube import PODS, RejectedError
 

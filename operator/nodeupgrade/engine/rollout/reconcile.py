@@ -18,7 +18,7 @@ from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, u
 from nodeupgrade.domain.rollout.report.conditions import of_internal_error
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.election.takeover import Term, require_term, take_over
+from nodeupgrade.engine.election import Term, require_term, take_over
 from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
-from nodeupgrade.domain.node.host.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -15,12 +14,20 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.processes import RuntimeClients
+from nodeupgrade.domain.node.rescue_script import RescueFragment
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+    RuntimeInfo,
+    RuntimeKind,
+    RuntimeProcess,
+)
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers import runtime_restart
 from tests.doubles.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import (
     TRANSIENT_UNITS,
@@ -16,10 +16,11 @@ from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
     RuntimeKind,
+    RuntimePlaces,
+    RuntimeProcess,
     TuningFile,
 )
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 
 RUNTIME_UNIT = "containerd.service"
 RUNTIME_PROGRAM = "/usr/bin/containerd"

@@ -5,8 +5,8 @@ import tomllib
 from nodeupgrade.adapters.containerd.program import Configuration
 from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.units.status import UnitStatus
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.files import FilesView
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline

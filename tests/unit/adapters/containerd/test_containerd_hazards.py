@@ -8,8 +8,7 @@ import pytest
 from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork, RuntimeInfo
 from tests.unit.domain.node.checks.sound import instance, inventory, sandbox, unit
 
 RUNNING = instance("1")

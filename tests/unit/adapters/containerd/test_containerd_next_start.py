@@ -4,8 +4,7 @@ import pytest
 
 from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG
 from nodeupgrade.adapters.containerd.restart import find_next_start, is_same_start
-from nodeupgrade.domain.node.runtime import NextStart
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import NextStart, RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock")

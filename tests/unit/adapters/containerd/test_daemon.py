@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nodeupgrade.adapters.containerd import daemon
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces
+from nodeupgrade.domain.node.runtime import RuntimePlaces
 
 TOLD = {
     "containerdRootDir": "/var/lib/containerd",

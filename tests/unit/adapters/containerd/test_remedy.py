@@ -14,7 +14,7 @@ from nodeupgrade.adapters.cri.client import HASH_KEY, CriVersion
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 
 OLD, NEW = StoredHashes(container=HashValue("1a2b3c4d")), StoredHashes(container=HashValue("99ff"))
 

@@ -16,9 +16,9 @@ from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.rescue_logic import LOGIC
+from nodeupgrade.domain.node.rescue_logic import LOGIC
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification
 
 OLD, NEW = (StoredHashes(container=HashValue(value)) for value in ("aaaa0000", "b1"))

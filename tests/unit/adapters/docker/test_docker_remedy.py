@@ -13,7 +13,7 @@ from nodeupgrade.adapters.docker import labels
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
 
 OLD, NEW = (StoredHashes(container=HashValue(value)) for value in ("aaaa0000", "b1"))

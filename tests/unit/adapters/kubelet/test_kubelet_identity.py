@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.node.kubelet import Answer
+from nodeupgrade.ports.kubelet import Answer
 from nodeupgrade.wiring.node import host_from_pod
 from tests.unit.certificates import self_signed
 

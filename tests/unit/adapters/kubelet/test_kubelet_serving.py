@@ -11,7 +11,7 @@ import pytest
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 from tests.unit.certificates import self_signed
 
 ASKED: list[tuple[str, str | None]] = []

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.node.departures import Flaps, PodState
 from nodeupgrade.domain.pods import parse_pod
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef, PodUid
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.hashes.uid_line import pin
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import examine
+from nodeupgrade.domain.node.static_pods import pin
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import PlannedContainer
+from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, hash_container, hash_without_resources
 from tests.unit.domain.node.checks.sound import NEW, OLD, SPEC, instance, inventory, pod

@@ -9,10 +9,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.hashes.uid_line import pin
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import ShieldPlan, StaticSource, StopHook
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.runtime import RuntimeInfo
+from nodeupgrade.domain.node.static_pods import pin
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import hash_container
 from tests.unit.domain.node.checks.sound import OLD, SPEC, facts, instance, inventory, pod, socket

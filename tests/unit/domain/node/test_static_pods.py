@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.node.hashes.static_pods import Pins, StaticPods, manifest_views, match, plan_pins
-from nodeupgrade.domain.node.hashes.uid_line import COMMENT, NotEditableError, pin, unpin
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.static_pods import (
+    COMMENT,
+    NotEditableError,
+    Pins,
+    StaticPods,
+    manifest_views,
+    match,
+    pin,
+    plan_pins,
+    unpin,
+)
 from nodeupgrade.domain.pods import Role
 from tests.unit.domain.node.checks.sound import sandbox
 

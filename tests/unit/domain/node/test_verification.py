@@ -5,15 +5,6 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.evidence.verification import (
-    Difference,
-    DifferenceKind,
-    affected,
-    appeared,
-    consistent,
-    differences,
-    hash_differences,
-)
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -23,6 +14,15 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.plan import PlannedContainer
+from nodeupgrade.domain.node.verification import (
+    Difference,
+    DifferenceKind,
+    affected,
+    appeared,
+    consistent,
+    differences,
+    hash_differences,
+)
 from nodeupgrade.kubelethash import HashValue
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))

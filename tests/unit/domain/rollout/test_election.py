@@ -8,22 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.election.contender import (
+from nodeupgrade.domain.election import (
     DURATION,
+    LAST_TERM,
+    LONGEST_SECONDS,
     RENEW_WITHIN,
     RETRY,
     Contender,
     Create,
     Decision,
+    LeaseRecord,
     Sight,
     Update,
     Yield,
     decide,
+    epoch_of,
+    outranks,
+    read,
     released,
+    render,
     see,
+    term_of,
 )
-from nodeupgrade.domain.election.epoch import epoch_of, outranks, term_of
-from nodeupgrade.domain.election.lease import LAST_TERM, LONGEST_SECONDS, LeaseRecord, read, render
 
 ME, OTHER = Contender(identity="me"), LeaseRecord(holder="other", duration=DURATION, transitions=4, renewed_at="then")
 MOMENT = "2026-01-01T00:00:00.000000Z"

@@ -10,7 +10,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, PastRun, RunVerdict, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.finding import PASSING
+from nodeupgrade.domain.hazards import PASSING
 from nodeupgrade.domain.rollout.failures import DELAYS, next_look
 
 DECIDED = datetime(2026, 1, 1, tzinfo=UTC)

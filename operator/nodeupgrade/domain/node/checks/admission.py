@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelet.state.devices import DeviceCheckpoint, read_devices
+from nodeupgrade.kubelet.state import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
 
 # The facts that a kubelet's admission of pods depends on.

@@ -8,8 +8,7 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.pods import Pod, Role, container_statuses
 from nodeupgrade.kubelet import history

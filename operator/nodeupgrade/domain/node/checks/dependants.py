@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.services import Risk, Traffic, becomes_unready, lost_endpoints
 from nodeupgrade.kubelet import history
 

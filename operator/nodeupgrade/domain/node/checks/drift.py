@@ -15,10 +15,9 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.settings import Configured
 
 # The facts about the start of the running kubelet, and about what its next start would read.

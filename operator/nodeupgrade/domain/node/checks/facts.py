@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
@@ -18,13 +18,17 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
-from nodeupgrade.domain.node.host.own_uids import NOTHING_KNOWN, OwnUids
-from nodeupgrade.domain.node.host.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
-from nodeupgrade.domain.node.units.start import UnitStart
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.processes import NO_CLIENTS, NOTHING_KNOWN, OwnUids, RuntimeClients
+from nodeupgrade.domain.node.runtime import (
+    AS_CONFIGURED,
+    NO_HAZARDS,
+    RestartHazards,
+    RestartTuning,
+    RuntimeInfo,
+    RuntimeSocket,
+)
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion

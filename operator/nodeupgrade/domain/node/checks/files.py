@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
-from nodeupgrade.domain.node.units.drop_ins import decisive
-from nodeupgrade.kubelet import lasting
+from nodeupgrade.domain.node.units import decisive
+from nodeupgrade.kubelet import layout
 from nodeupgrade.kubelet.dry_run import accepted, objection
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -57,7 +56,7 @@ def files_can_be_exchanged(facts: FilesFound) -> Iterator[Finding]:
 )
 def files_keep_what_must_stay(facts: FilesFound) -> Iterator[Finding]:
     """With ``spec.files`` the kubelet keeps its directories, endpoints, cgroups and its node's name and address."""
-    for name in lasting.changed(facts.before.settings, facts.after.settings):
+    for name in layout.changed(facts.before.settings, facts.after.settings):
         detail = f"spec.files would change the kubelet's {name}, which must stay as it is while pods run"
         yield Finding(reason=Reason.SETTING_NOT_CHANGEABLE, detail=detail)
 

@@ -10,10 +10,9 @@ from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.shared.run_settings import HashMode
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
-from nodeupgrade.domain.node.hashes.rewriting import Rewriting
+from nodeupgrade.domain.node.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
 
 

@@ -5,8 +5,7 @@ from fractions import Fraction
 
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import resource_amount

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of

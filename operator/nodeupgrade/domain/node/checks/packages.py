@@ -7,9 +7,9 @@ from typing import assert_never
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
-from nodeupgrade.domain.node.host.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
+from nodeupgrade.domain.node.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""

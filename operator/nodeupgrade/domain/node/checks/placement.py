@@ -6,8 +6,7 @@ from itertools import chain
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.admission import Admission, rejected, spec_of
 from nodeupgrade.domain.node.checks.amounts import (
     CPU,

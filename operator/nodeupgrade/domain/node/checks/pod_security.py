@@ -6,8 +6,7 @@ from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.admission import Admission, rejected, security_contexts, spec_of
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.nodes import Taint, view_node
 from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout

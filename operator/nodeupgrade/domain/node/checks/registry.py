@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from nodeupgrade.domain.check import Check, ask
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
     condition,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.resources import is_guaranteed
 from nodeupgrade.domain.node.checks.volumes import claims_of

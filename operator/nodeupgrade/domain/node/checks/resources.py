@@ -5,19 +5,16 @@ from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.admission import Admission, rejected, spec_of
 from nodeupgrade.domain.node.checks.amounts import allocatable, amounts
 from nodeupgrade.domain.node.checks.placement import devices, requests
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, state_formats
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
-from nodeupgrade.kubelet.state import formats
-from nodeupgrade.kubelet.state.devices import DeviceCheckpoint
-from nodeupgrade.kubelet.state.documents import fields
+from nodeupgrade.kubelet.state import DeviceCheckpoint, fields
 from nodeupgrade.kubelethash import (
     KubeletVersion,
     QosClass,
@@ -35,8 +32,8 @@ from nodeupgrade.kubelethash import (
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
     follows=(
-        formats.DEVICE_CHECKPOINT_V2,
-        formats.DEVICE_CHECKPOINT_V1_UNREAD,
+        state_formats.DEVICE_CHECKPOINT_V2,
+        state_formats.DEVICE_CHECKPOINT_V1_UNREAD,
         history.DEVICES_FORGOTTEN,
         history.DEVICE_PODS_REJECTED,
         history.DEVICES_ALLOCATED_ANEW,
@@ -60,12 +57,14 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(formats.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(state_formats.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,)
+)
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if not facts.settings.pins_memory:
         return
-    if not any(map(formats.MEMORY_MANAGER.applies_to, facts.starting)):
+    if not any(map(state_formats.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
@@ -128,7 +127,7 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
 
     The old kubelet gets the checkpoint back as it was.
     """
-    listed_by_node, dropped = formats.DEVICE_CHECKPOINT_V2, formats.DEVICE_CHECKPOINT_V1_UNREAD
+    listed_by_node, dropped = state_formats.DEVICE_CHECKPOINT_V2, state_formats.DEVICE_CHECKPOINT_V1_UNREAD
     if not checkpoint.holdings:
         return None
     if not checkpoint.flat:
@@ -173,7 +172,7 @@ def is_guaranteed(facts: Admission, pod: Pod) -> bool:
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(formats.CPU_STATE_V2,),
+    follows=(state_formats.CPU_STATE_V2,),
     covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
 )
 def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
@@ -193,14 +192,14 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(formats.MEMORY_MANAGER,),
+    follows=(state_formats.MEMORY_MANAGER,),
     covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
 )
 def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
     """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
     if not facts.settings.pins_memory:
         return
-    if facts.current is None or not formats.MEMORY_MANAGER.applies_to(facts.current):
+    if facts.current is None or not state_formats.MEMORY_MANAGER.applies_to(facts.current):
         return  # nothing can be recorded yet
     entries = _entries(facts.state.get(MEMORY_STATE))
     for pod, container in _holders(facts):

@@ -8,8 +8,7 @@ from typing import Any
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.kubelet.defaults import DEFAULTS
-from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.settings import DEFAULTS, Configured
 from nodeupgrade.kubelethash import resource_amount
 
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6), "ms": Fraction(1, 1000),

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import Check, ask, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.runtime import NextStart
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.node.runtime import NextStart, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units import UnitStatus
 
 _NAMED = 3
 

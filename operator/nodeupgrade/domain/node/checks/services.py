@@ -17,10 +17,8 @@ from enum import StrEnum
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.cluster.dependants import NOTHING_DEPENDS, Dependants
-from nodeupgrade.domain.node.cluster.endpoints import Answering
+from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.cluster import NOTHING_DEPENDS, Answering, Dependants
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes

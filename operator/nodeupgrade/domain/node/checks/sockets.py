@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.shared.run_settings import SocketMountPolicy
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.plan import PlannedContainer
 
 

@@ -11,13 +11,12 @@ from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.host.disk_usage import DiskUsage
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.node.mounts import DiskUsage
+from nodeupgrade.domain.node.runtime import RuntimeInfo
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.credentials.certificates import validity
+from nodeupgrade.kubelet.credentials import validity
 from nodeupgrade.kubelet.dry_run import accepted, objection, unknown_fields
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion

@@ -4,22 +4,22 @@ from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.admission import Admission, rejected
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
+from nodeupgrade.kubelet import state_formats
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
-from nodeupgrade.kubelet.state import formats
-from nodeupgrade.kubelet.state.checksums import (
+from nodeupgrade.kubelet.state import (
     KNOWN_OF_CPUS,
     Document,
     claims_are_sound,
     cpu_formats,
+    fields,
     memory_is_sound,
+    read_fields,
     text_checksum,
 )
-from nodeupgrade.kubelet.state.documents import fields, read_fields
 from nodeupgrade.kubelethash import KubeletVersion
 
 # Checks of the state files that a kubelet reads when it starts.
@@ -36,7 +36,12 @@ DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(formats.CPU_STATE_V2, formats.CPU_STATE_V1_UNREAD, formats.STATE_AS_TEXT, formats.MEMORY_MANAGER),
+    follows=(
+        state_formats.CPU_STATE_V2,
+        state_formats.CPU_STATE_V1_UNREAD,
+        state_formats.STATE_AS_TEXT,
+        state_formats.MEMORY_MANAGER,
+    ),
     covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
     acceptable=False,
 )
@@ -52,7 +57,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(formats.MEMORY_MANAGER,),
+    follows=(state_formats.MEMORY_MANAGER,),
     covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
     acceptable=False,
 )
@@ -73,7 +78,7 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
 
 
 def _is_read(name: str, facts: Readiness) -> bool:
-    return name != MEMORY_STATE or formats.MEMORY_MANAGER.applies_to(facts.target)
+    return name != MEMORY_STATE or state_formats.MEMORY_MANAGER.applies_to(facts.target)
 
 
 def _problem(
@@ -83,13 +88,13 @@ def _problem(
         document = read_fields(data)
     except ValueError as error:
         return f"it is damaged ({error}); {REMEDY}"
-    if formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
+    if state_formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
         return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
     return problem_of(document, target)
 
 
 def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
-    found, second, dropped = cpu_formats(document), formats.CPU_STATE_V2, formats.CPU_STATE_V1_UNREAD
+    found, second, dropped = cpu_formats(document), state_formats.CPU_STATE_V2, state_formats.CPU_STATE_V1_UNREAD
     if found is None:
         return None
     if not found:
@@ -122,17 +127,17 @@ DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(formats.STATUS_STATE, formats.STATUS_STATE_CHANGED, formats.POD_STATE),
+    follows=(state_formats.STATUS_STATE, state_formats.STATUS_STATE_CHANGED, state_formats.POD_STATE),
     covers=(Hazard.POD_STATE_UNREADABLE,),
 )
 def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read what the old one keeps about the resources of pods."""
-    by_default = formats.POD_STATE.applies_to(facts.target)
+    by_default = state_formats.POD_STATE.applies_to(facts.target)
     if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
         return
     if by_default:
         problems = {name: _pod_state_problem(facts.state.get(name)) for name in RESIZE_STATES}
-    elif formats.STATUS_STATE.applies_to(facts.target):
+    elif state_formats.STATUS_STATE.applies_to(facts.target):
         problems = {STATUS_STATE: _status_problem(facts.state.get(STATUS_STATE), facts.target)}
     else:
         return
@@ -143,13 +148,13 @@ def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(formats.DRA_STATE_CHANGED, formats.DRA_BY_DEFAULT),
+    follows=(state_formats.DRA_STATE_CHANGED, state_formats.DRA_BY_DEFAULT),
     covers=(Hazard.DRA_STATE_UNREADABLE, Hazard.STATE_UNREADABLE_ON_WAY_BACK),
 )
 def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
-    data, changed = facts.state.get(CLAIM_STATE), formats.DRA_STATE_CHANGED
-    by_default = formats.DRA_BY_DEFAULT.applies_to(facts.target)
+    data, changed = facts.state.get(CLAIM_STATE), state_formats.DRA_STATE_CHANGED
+    by_default = state_formats.DRA_BY_DEFAULT.applies_to(facts.target)
     if data is None or not facts.layout.gates.get("DynamicResourceAllocation", by_default):
         return
     if changed.begins_between(facts.current, facts.target) or changed.begins_between(facts.target, facts.current):
@@ -164,12 +169,12 @@ def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(formats.POD_LEVEL_STATE,),
+    follows=(state_formats.POD_LEVEL_STATE,),
     covers=(Hazard.STATE_UNREADABLE_ON_WAY_BACK,),
 )
 def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Finding]:
     """No kubelet older than 1.36 would have to read the state that 1.36 keeps of resources at the level of pods."""
-    changed = formats.POD_LEVEL_STATE
+    changed = state_formats.POD_LEVEL_STATE
     older = changed.begins_between(facts.target, facts.current) and facts.current and facts.target < facts.current
     if not older or not facts.layout.gates.get("PodLevelResourceManagers"):
         return
@@ -202,7 +207,7 @@ def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
 
     The checksum of its first format covers how Go keeps amounts in memory, which no file shows.
     """
-    changed, document = formats.STATUS_STATE_CHANGED, fields(data)
+    changed, document = state_formats.STATUS_STATE_CHANGED, fields(data)
     if data is None or "checksum" not in document:
         return None if data is None else DAMAGED_FILE
     if ("data" in document) != changed.applies_to(target):

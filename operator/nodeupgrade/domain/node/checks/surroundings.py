@@ -8,11 +8,10 @@ from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.cluster.clock import ahead
-from nodeupgrade.domain.node.host.packages import DPKG, DpkgState, Package
-from nodeupgrade.domain.node.host.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
+from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.cluster import ahead
+from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
+from nodeupgrade.domain.node.processes import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured

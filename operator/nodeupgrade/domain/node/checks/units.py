@@ -11,9 +11,8 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
+from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")

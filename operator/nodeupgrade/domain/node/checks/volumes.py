@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding, named
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.host.mounted_volumes import NOTHING_MOUNTED, MountedVolumes, PodVolume
+from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.mounts import NOTHING_MOUNTED, MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import volume_changes
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange

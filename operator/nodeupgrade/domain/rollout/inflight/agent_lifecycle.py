@@ -20,7 +20,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
 

@@ -16,7 +16,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (

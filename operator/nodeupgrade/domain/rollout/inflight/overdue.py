@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.encoding.json import timestamp
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 

@@ -10,7 +10,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.inflight import baseline

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import WavePosition

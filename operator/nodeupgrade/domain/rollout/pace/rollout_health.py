@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import health
 from nodeupgrade.domain.rollout.health import HealthStatus
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView

@@ -22,7 +22,7 @@ from nodeupgrade.api.upgrade.status import (
     RolloutPhase,
     UpgradeStatus,
 )
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
 from nodeupgrade.domain.rollout.health import HealthState

@@ -19,7 +19,7 @@ from nodeupgrade.api.upgrade.reading import parse_spec, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.kubelethash.eras import supported_minor
 from nodeupgrade.kubelethash.errors import UnsupportedKubelet
 

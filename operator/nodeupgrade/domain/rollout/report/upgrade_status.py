@@ -8,7 +8,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import RolloutPhase, UpgradeStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.report import conditions, counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState

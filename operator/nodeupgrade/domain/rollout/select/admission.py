@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.check import Check, ask
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact
@@ -42,7 +42,7 @@ from nodeupgrade.domain.rollout.select.version_checks import (
     skew_is_supported,
     source_is_wanted,
 )
-from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 
 def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> UpgradeSpec | Finding:

@@ -8,8 +8,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.check import check, check_one
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask

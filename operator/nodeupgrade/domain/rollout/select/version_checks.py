@@ -5,8 +5,7 @@ from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.spec import SkewPolicy
 from nodeupgrade.domain.check import check_one
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.select.candidate import (
     Candidate,
@@ -16,7 +15,7 @@ from nodeupgrade.domain.rollout.select.candidate import (
 )
 from nodeupgrade.domain.rollout.select.membership import serves
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 EMBEDDED = ("k3s", "rke2", "k0s")
 """Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""

@@ -7,7 +7,7 @@ from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.ports.node.kubelet import Kubelet
+from nodeupgrade.ports.kubelet import Kubelet
 
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
 STRIPPED_FLAGS_LIMIT = 40

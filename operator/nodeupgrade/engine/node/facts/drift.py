@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.drift import ReadAtStart, Start, Was
-from nodeupgrade.domain.node.units import fence
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.ports.node.kubelet import ServingEndpoint
+from nodeupgrade.ports.kubelet import ServingEndpoint
 
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
 """Where people and packages put drop-ins. Those in /run are systemd's and ours, and are generated at any time."""
@@ -76,7 +76,7 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for name, _ in unit.environment_files:
         yield at(name, Was.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
-        if file and file != str(fence.drop_in(unit.name)) and not file.startswith(PUT_BY_SYSTEMD):
+        if file and file != str(units.drop_in(unit.name)) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, Was.UNIT)
     for above in UNIT_DIRECTORIES:
         yield at(f"{above}/{unit.name}.d", Was.DROP_INS)
@@ -132,3 +132,9 @@ def _is_known_to_server(host: HostView, layout: KubeletLayout, node: Json) -> bo
         return bool(reported["metadata"]["uid"] == metadata["uid"])
     except (Transient, StepFailed, ValueError, KeyError, TypeError):
         return None
+
+
+# Read everything that a start of a unit would read. Changes nothing.
+
+
+# The node's files as the new kubelet will find them: as they are, except for those that are exchanged with it.

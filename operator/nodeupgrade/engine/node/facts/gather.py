@@ -9,39 +9,31 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.node import processes
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.host import own_uids
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import readiness
+from nodeupgrade.engine.node.facts import host, readiness
 from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
-from nodeupgrade.engine.node.facts.dry_run import dry_run
-from nodeupgrade.engine.node.facts.host import starting_host
-from nodeupgrade.engine.node.facts.next_start import StartWithFiles
-from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
-from nodeupgrade.engine.node.facts.runtime_found import find_socket
-from nodeupgrade.engine.node.facts.unit_start import read_start
+from nodeupgrade.engine.node.facts.kubelet_start import read_start
+from nodeupgrade.engine.node.facts.readiness import dry_run
+from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket
+from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt
-from nodeupgrade.kubelet.layout import (
-    KubeletLayout,
-    config_directory,
-    config_path,
-    is_drop_in,
-    read_layout,
-)
+from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.node.files import FilesView
-from nodeupgrade.ports.node.kubelet import Kubelet
-from nodeupgrade.ports.node.services import ServicesView
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
@@ -166,13 +158,13 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
-            host=starting_host.look(node, then.files, layout, runtime, node_object),
+            host=host.look_at_host(node, then.files, layout, runtime, node_object),
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
-        own_uids=own_uids.parse(node.files.read(own_uids.RECORD)),
+        own_uids=processes.parse(node.files.read(processes.RECORD)),
     )
 
 

@@ -2,18 +2,29 @@
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import PurePosixPath
 
+import yaml
+
+from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
-from nodeupgrade.domain.node.host.mounts import has_option, is_read_only
+from nodeupgrade.domain.node.checks.startup import Identity
+from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.engine.node.facts import manifests
-from nodeupgrade.kubelet.layout import DEVICE_STATE, READ_AT_START, KubeletLayout
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.runtime import StartWithFiles
+from nodeupgrade.engine.node.node import ReadOnlyNode
+from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.dry_run import started_with
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import TrialStart
 
-MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
 APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
@@ -28,10 +39,10 @@ POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
     """Return the immutable paths among those a run changes: the program, its directory, and static pod manifests."""
-    paths = [] if program is None else [program, program.parent]
+    changed = [] if program is None else [program, program.parent]
     if layout.manifests is not None:
-        paths += [PurePosixPath(layout.manifests), *manifests.paths(files, layout)]
-    return tuple(str(path) for path in paths if files.immutable(path))
+        changed += [PurePosixPath(layout.manifests), *paths(files, layout)]
+    return tuple(str(path) for path in changed if files.immutable(path))
 
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
@@ -43,11 +54,6 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
 def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
     """Report whether a directory is mounted ``noexec``. Other obstacles to running programs are not detected."""
     return has_option("noexec", mounts(files), directory)
-
-
-def mounts(files: FilesView) -> str:
-    """Return the host's mount table, which may differ from this process's."""
-    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
@@ -101,3 +107,103 @@ def _count(listed: str) -> int:
     """Count the entries of a list such as ``0-1,3``; at least one."""
     found = re.findall(r"(\d+)(?:-(\d+))?", listed)
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))
+
+
+# Gather the credentials that a starting kubelet would use. Asks nobody and changes nothing.
+
+ROTATED = "kubelet-client-current.pem"
+"""In the directory of certificates: what a kubelet with rotateCertificates uses rather than its kubeconfig's."""
+
+
+def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity | None:
+    """Return the credentials; ``None`` if the kubelet has no kubeconfig."""
+    if layout.kubeconfig is None:
+        return None
+    path = PurePosixPath(layout.kubeconfig)
+    text = files.read(path)
+    if text is None:
+        return Identity(now=now, problem=f"there is no {path}")
+    try:
+        if not isinstance(read_one(text), dict):
+            return Identity(now=now, problem=f"{path} is not a kubeconfig")
+    except (yaml.YAMLError, UnicodeError):
+        return Identity(now=now, problem=f"{path} is not a kubeconfig")
+    found = _rotated(files, layout)
+    try:
+        named = parse(text, path.parent).certificate
+    except ValueError:  # such as credentials by another program, which is none of our business
+        return Identity(now=now, certificates=found)
+    if named.data is not None:
+        found[str(path)] = named.data
+    elif named.path is not None and (data := files.read(PurePosixPath(named.path))) is not None:
+        found[named.path] = data
+    problem = f"there is no {named.path}, which {path} names" if named.path is not None and not found else ""
+    return Identity(now=now, certificates=found, problem=problem)
+
+
+def _rotated(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    settings = layout.settings
+    if settings.text("rotate-certificates", "rotateCertificates").lower() != "true":
+        return {}
+    root = settings.flag("root-dir") or DEFAULT_ROOT
+    path = PurePosixPath(settings.flag("cert-dir") or f"{root}/pki") / ROTATED
+    data = files.read(path)
+    return {} if data is None else {str(path): data}
+
+
+# The manifests of static pods, as a kubelet finds them: regular files and symbolic links, except hidden ones.
+
+
+def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    """Return the contents of the manifests by path; behind a symbolic link is the path of the file that it leads to."""
+    found = {str(path): files.read(path) for path in paths(files, layout)}
+    return {path: data for path, data in found.items() if data is not None}
+
+
+def paths(files: FilesView, layout: KubeletLayout) -> tuple[PurePosixPath, ...]:
+    """Return the paths of the manifests, sorted. Two names of one file remain two, since they are two pods."""
+    if layout.manifests is None:
+        return ()
+    directory = PurePosixPath(layout.manifests)
+    here = [path for path in files.walk(directory) if path.parent == directory and not path.name.startswith(".")]
+    links = [path for path in here if (entry := files.entry(path)) is not None and entry.kind is EntryKind.LINK]
+    found = {path for path in here if path not in links}
+    for link in links:
+        if (real := files.real(link)) is not None:
+            found.add(link if real in found else real)
+    return tuple(sorted(found))
+
+
+# Let the new kubelet try the configuration that it would be started with. Changes nothing.
+
+OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
+"""Variables by which systemd connects itself with one process."""
+
+
+def dry_run(
+    node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int, read: Iterable[PurePosixPath]
+) -> str:
+    """Return what a program prints that is started like this, or why it could not be tried.
+
+    Args:
+        program: the new kubelet, or the old one.
+        start: the arguments and the files that it would be started with.
+        pid: the running kubelet, whose environment it gets.
+        read: the configuration files that it would read.
+    """
+    directory = config_directory(start.words)
+    there = directory is not None and node.files.changed(PurePosixPath(directory)) is not None
+    try:
+        environment = start.environment(node.kubelet.environment(pid))
+        trial = TrialStart(
+            words=started_with(start.words),
+            environment={name: value for name, value in environment.items() if name not in OF_THE_PROCESS},
+            files={str(path): data for path in read if (data := start.files.read(path)) is not None},
+            directories=(directory,) if directory is not None and there else (),
+        )
+        return node.kubelet.dry_run(program, trial)
+    except (StepFailed, Transient) as error:
+        return str(error)
+
+
+# Ask a kubelet's program what it is and what it accepts. Starts nothing.

@@ -11,18 +11,25 @@ from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.steps import arm_dead_man, hold_package
-from nodeupgrade.engine.node.steps.kubelet import (
+from nodeupgrade.engine.node.steps import (
+    arm_dead_man,
+    confirm_binaries,
+    confirm_inventory,
+    hold_package,
+    lower_shield,
     pin_static_pods,
+    raise_shield,
+    read_back,
+    restart_runtime,
+    rewrite_hashes,
     save_state,
     set_arguments,
     start_kubelet,
     stop_kubelet,
     swap_binary,
     swap_files,
+    verify,
 )
-from nodeupgrade.engine.node.steps.proof import confirm_binaries, confirm_inventory, read_back, verify
-from nodeupgrade.engine.node.steps.runtime import lower_shield, raise_shield, restart_runtime, rewrite_hashes
 
 Payload = Mapping[str, JsonValue]
 

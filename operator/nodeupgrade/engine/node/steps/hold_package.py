@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from nodeupgrade.api.encoding.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.host.packages import HELD, Selection
+from nodeupgrade.domain.node.packages import HELD, Selection
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Node
 

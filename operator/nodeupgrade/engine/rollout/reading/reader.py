@@ -11,8 +11,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView, view_node
-from nodeupgrade.engine.informer.informer import Informer, Timing
-from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
+from nodeupgrade.engine.informer import Delta, Informer, ObjectCache, Timing
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.reading.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.encoding.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.engine.informer.object_cache import ObjectCache, Reduced
+from nodeupgrade.engine.informer import ObjectCache, Reduced
 from nodeupgrade.ports.kube import UPGRADES, KubeApi
 
 

@@ -10,7 +10,7 @@ from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.shared.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
@@ -24,10 +24,16 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.request import Replacement, RunRequest
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimeSocket
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo, RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units.start import UnitStart
-from nodeupgrade.domain.node.units.status import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimeInfo,
+    RuntimePlaces,
+    RuntimeProcess,
+    RuntimeSocket,
+)
+from nodeupgrade.domain.node.units import UnitCommand, UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

@@ -9,7 +9,7 @@ import pytest
 from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     condition,
     files,

@@ -8,8 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.dependants import WARNINGS
 from nodeupgrade.domain.node.checks.services import Clients, Risk
-from nodeupgrade.domain.node.cluster.dependants import dependants
-from nodeupgrade.domain.node.cluster.endpoints import Answering
+from nodeupgrade.domain.node.cluster import Answering, dependants
 from tests.unit.domain.node.checks.sound import traffic
 from tests.unit.domain.node.checks.test_traffic import HTTP, KEPT, pod
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm, package_manager_leaves_the_kubelet
-from nodeupgrade.domain.node.host.packages import HELD, DpkgState, Package, record_of
+from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")

@@ -19,8 +19,7 @@ from nodeupgrade.domain.node.checks.pods import (
 )
 from nodeupgrade.domain.node.checks.registry import ADMISSION, CHECKS, preflight
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NextStart
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks import host, startup, state
 from nodeupgrade.domain.node.checks.startup import WARNINGS
-from nodeupgrade.domain.node.runtime_info import RuntimeInfo
+from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit

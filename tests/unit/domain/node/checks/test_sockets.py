@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import SocketMountPolicy
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.sockets import CHECKS, SocketUsers
 from nodeupgrade.domain.node.plan import PlannedContainer
 from tests.unit.domain.node.test_verification import PLANNED

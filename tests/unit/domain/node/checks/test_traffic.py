@@ -7,10 +7,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import probes, services
 from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
-from nodeupgrade.domain.node.cluster.endpoints import Answering, answering
+from nodeupgrade.domain.node.cluster import Answering, answering
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import NEW, traffic

@@ -17,10 +17,10 @@ from socket import AF_UNIX, socket
 from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
-from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.rescue_script import FileBefore
+from nodeupgrade.domain.node.rescue_script import FileBefore
 from tests.doubles.node import SimulatedNode, plan_for
 from tests.unit.domain.node.checks.sound import instance, inventory
 

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.evidence.shown import Lack
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.run.machine import (
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.domain.node.machine import (
     UNDO_RETRY_SECONDS,
     AskAgain,
     Decision,
@@ -24,7 +22,9 @@ from nodeupgrade.domain.node.run.machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.rescue_script import Rescue
+from nodeupgrade.domain.node.verification import Lack
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
 FIRST, SECOND = BootIdentity("first"), BootIdentity("second")

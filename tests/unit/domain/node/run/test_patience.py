@@ -1,9 +1,9 @@
 """How long each step may show no progress."""
 
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.budget import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.patience import longest, seconds_without_progress
-from nodeupgrade.domain.node.run.rescue_script import hung_seconds
+from nodeupgrade.domain.node.rescue_script import hung_seconds
 
 LIMITS = Limits()
 NOT_READY_SECONDS = 40.0

@@ -7,9 +7,9 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ShieldReport, ShieldState
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.domain.node.plan import Caution, RunPlan, ShieldPlan
-from nodeupgrade.domain.node.run.journal import Mark
-from nodeupgrade.domain.node.run.run_status import run_status
+from nodeupgrade.domain.node.run_status import run_status
 from tests.unit.domain.node.run.test_task_report import PLAN, Line, journal
 
 SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))

@@ -23,13 +23,13 @@ from nodeupgrade.api.task.status import (
 )
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.node.departures import Flaps, PodState
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.run.report import RunReport, probes_forgotten_at
-from nodeupgrade.domain.node.run.run_status import run_status
-from nodeupgrade.domain.node.run.task_report import (
+from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
+from nodeupgrade.domain.node.run_status import run_status
+from nodeupgrade.domain.node.task_report import (
     failed_status,
     refusal_status,
     stranded_status,

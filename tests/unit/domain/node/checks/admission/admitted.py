@@ -9,7 +9,7 @@ from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
-from nodeupgrade.kubelet.state.checksums import device_checksum
+from nodeupgrade.kubelet.state import device_checksum
 from nodeupgrade.kubelethash import KubeletVersion
 
 V = KubeletVersion.parse

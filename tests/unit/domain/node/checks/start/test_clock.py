@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.surroundings import WARNINGS
-from nodeupgrade.domain.node.cluster.clock import ahead
+from nodeupgrade.domain.node.cluster import ahead
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 BEAT = "2026-11-21T21:14:37Z"

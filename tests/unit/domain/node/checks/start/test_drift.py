@@ -11,7 +11,7 @@ from nodeupgrade.api.shared.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.units.status import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
 

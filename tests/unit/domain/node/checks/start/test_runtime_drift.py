@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.runtime_drift import CHECKS, RuntimeAsFound
-from nodeupgrade.domain.node.runtime_info import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME

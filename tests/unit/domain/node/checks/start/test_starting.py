@@ -11,8 +11,8 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks import host, startup
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, StartingHost
-from nodeupgrade.domain.node.host.disk_usage import DiskUsage
-from nodeupgrade.kubelet.credentials.certificates import validity
+from nodeupgrade.domain.node.mounts import DiskUsage
+from nodeupgrade.kubelet.credentials import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit

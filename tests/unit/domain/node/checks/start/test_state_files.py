@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks.state import CHECKS, devices_are_on_record
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import UNCONFIGURED
-from nodeupgrade.kubelet.state.checksums import text_checksum
+from nodeupgrade.kubelet.state import text_checksum
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
 from tests.unit.domain.node.checks.sound import readiness

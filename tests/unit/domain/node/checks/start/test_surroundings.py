@@ -7,10 +7,10 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node import processes
 from nodeupgrade.domain.node.checks import packages, surroundings
 from nodeupgrade.domain.node.checks.surroundings import WARNINGS, Daemon, HostSurroundings, PodCgroups
-from nodeupgrade.domain.node.host import pod_cgroups
-from nodeupgrade.domain.node.host.packages import Package
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
@@ -159,10 +159,10 @@ def test_a_chain_that_is_missed_is_a_caution(given: dict[str, Any], cautions: in
 def test_a_pods_cgroup_is_where_a_kubelet_looks_for_it(
     words: tuple[str, ...], driver: str, qos: QosClass, path: str
 ) -> None:
-    assert pod_cgroups.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
-    assert PurePosixPath(path).is_relative_to(pod_cgroups.all_pods(configured(words), driver))
+    assert processes.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
+    assert PurePosixPath(path).is_relative_to(processes.all_pods(configured(words), driver))
 
 
 def test_a_kubelet_may_manage_no_cgroups() -> None:
-    assert pod_cgroups.manages_cgroups(configured(()))
-    assert not pod_cgroups.manages_cgroups(configured((), b"cgroupsPerQOS: false"))
+    assert processes.manages_cgroups(configured(()))
+    assert not processes.manages_cgroups(configured((), b"cgroupsPerQOS: false"))

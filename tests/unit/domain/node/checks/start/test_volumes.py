@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.volumes import CHECKS, WARNINGS, VolumeClaim, Volumes
-from nodeupgrade.domain.node.host.mounted_volumes import MountedVolumes, mounted_volumes
+from nodeupgrade.domain.node.mounts import MountedVolumes, mounted_volumes
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import pod

@@ -1,0 +1,317 @@
+"""Examines the cluster and the node at one moment and plans the upgrade. Shared by runs and prechecks.
+
+Nothing here can change anything on the node: it has read-only views.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.agent.host.executor_service import not_over
+from nodeupgrade.agent.host.files import take
+from nodeupgrade.agent.host.staging import backup_path, borrow, give_back, staged_path
+from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.task_reporter import ReportStatus
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import attempt_of
+from nodeupgrade.api.task.spec import ArtifactKind
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.agent_pods import volume_on_node
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
+from nodeupgrade.domain.hazards import PASSING, Finding
+from nodeupgrade.domain.node.checks.drift import find
+from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
+from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.cluster import API_SERVER, addresses_of, answering, dependants, exposure_seconds
+from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.planning import Examination, examine
+from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.domain.node.request import Replacement, RunRequest
+from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, prechecked_status, refusal_status
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.rollout.reach import reach_of
+from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.facts import host as surroundings
+from nodeupgrade.engine.node.facts import host as volumes
+from nodeupgrade.engine.node.facts.readiness import forbids_execution, manifests
+from nodeupgrade.engine.node.facts.runtime import next_start
+from nodeupgrade.engine.node.node import HostView
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.artifacts import Artifacts
+from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
+
+LOOKS = 12
+LOOK_AGAIN_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClusterView:
+    """What the API server shows at the moment of the examination."""
+
+    node: Json
+    pods: tuple[Json, ...]
+    clients: Clients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of the node, and what is there for it."""
+
+    task: Task
+    attempt: RunId
+    replacement: Replacement | Finding
+    files: tuple[NewFile, ...]
+
+
+class Examiner:
+    """Examines one node for one task."""
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._host = host
+
+    def running(self, task: Task) -> gather.RunningKubelet:
+        """Return the running kubelet.
+
+        Raises:
+            Refused: the kubelet does not run as the unit that the task names.
+        """
+        return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
+
+    def program(self, task: Task) -> PurePosixPath:
+        """Return the path of the running kubelet's program.
+
+        Raises:
+            Refused: as for `running`, or the program is not on disk any more.
+        """
+        return _program(self.running(task))
+
+    async def informed(self, task: Task) -> AgentSettings:
+        """Return the settings with what only node and cluster tell: where the artifact is, and what it must not be.
+
+        Raises:
+            Refused: how the kubelet is configured cannot be told.
+            UnavailableError: the API server's own addresses cannot be read.
+        """
+        settings, where = self._settings, None
+        if settings.artifact_pod is not None:
+            layout = await asyncio.to_thread(gather.kubelet_layout, self._host.files, self.running(task))
+            where = volume_on_node(layout.root, settings.artifact_pod)
+        hosts = (*settings.api_servers, *await self._api_servers(task))
+        return replace(settings, from_image=where, reach=reach_of(settings.allowed, hosts))
+
+    async def _api_servers(self, task: Task) -> tuple[str, ...]:
+        if task.spec.artifact.kind is not ArtifactKind.URL:
+            return ()
+        return addresses_of(API_SERVER, await self._kube.list_services((API_SERVER.partition("/")[0],)))
+
+    async def settled(
+        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
+    ) -> Examination:
+        """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
+
+        Raises:
+            Refused: a fact about the node cannot be determined.
+            Transient: the runtime still does not answer at the last look.
+        """
+        for look in range(1, LOOKS):
+            try:
+                examination = await self._look(task, attempt, replacement, files)
+            except Transient as error:
+                log.info("cannot look at the node yet", error=str(error), look=look)
+            else:
+                if not examination.refusals or not {finding.reason for finding in examination.refusals} <= PASSING:
+                    return examination
+                log.info("not yet", findings=[str(finding) for finding in examination.refusals], look=look)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        return await self._look(task, attempt, replacement, files)
+
+    async def _look(
+        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
+    ) -> Examination:
+        """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
+        began = time.monotonic()
+        node_object = await self._kube.get_node(self._settings.node)
+        pods = await self._kube.list_pods_on_node(self._settings.node)
+        clients = await self._clients(task, pods)
+        cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
+        asked = _Asked(task=task, attempt=attempt, replacement=replacement, files=files)
+        examination = await asyncio.to_thread(self._examine, asked, cluster)
+        log.info("examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
+        return examination
+
+    async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
+        """Return the Services that depend on the node's pods, if there is a risk to them; failing to is no refusal."""
+        spec = task.spec
+        target = KubeletVersion.parse(spec.to_version)
+        risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
+        places = namespaces(parse_pod(pod) for pod in pods)
+        if risk is Risk.NONE or not places:
+            return Clients(risk=risk)
+        try:
+            clients = Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read who answers for Services", error=str(error))
+            clients = Clients(risk=risk, unread=str(error))
+        try:
+            return replace(clients, dependants=dependants(await self._kube.list_dependants(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read what depends on the pods", error=str(error))
+            return replace(clients, unread_dependants=str(error))
+
+    def _examine(self, asked: _Asked, cluster: _ClusterView) -> Examination:
+        spec = asked.task.spec
+        runtime = view_node(dict(cluster.node)).runtime_name
+        running = replace(self.running(asked.task), runtime=runtime)
+        program = _program(running)
+        layout = gather.kubelet_layout(self._host.files, running)
+        start = drift.look(self._host, running, layout, cluster.node)
+        found_drift = find(start, spec.kubelet.configuration_drift)
+        if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
+            running = replace(running, words=found_drift.words)
+            layout = gather.kubelet_layout(self._host.files, running)
+        node = self._host.node(layout.endpoint, layout.runtime)
+        request = RunRequest(
+            spec=spec,
+            run_id=asked.attempt,
+            replacement=asked.replacement,
+            staged=str(staged_path(program)),
+            backup=str(backup_path(program)),
+            exposure=exposure_seconds(map(dict, cluster.pods)),
+            boot=node.clock.boot(),
+            files=asked.files,
+        )
+        facts = gather.gather(
+            node,
+            running,
+            request,
+            node_object=cluster.node,
+            pods=cluster.pods,
+            clients=cluster.clients,
+            then=next_start(self._host.files, running.words, asked.files, start) if asked.files else None,
+        )
+        facts = replace(
+            facts,
+            drift=found_drift,
+            volumes_seen=volumes.look_at_volumes(self._host, facts),
+            seen_around=surroundings.look_at_surroundings(self._host, facts),
+        )
+        return examine(request, facts, layout, manifests(self._host.files, layout))
+
+
+def _program(running: gather.RunningKubelet) -> PurePosixPath:
+    if running.program is None:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER,
+            "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first",
+            check=kubelet_is_managed.name,
+        )
+    return running.program
+
+
+def given_up(run_id: str, error: Exception) -> TaskStatus:
+    """Return the status for a technical failure before anything was touched."""
+    if isinstance(error, NodeUpgradeError):
+        reason, message = Reason.STEP_FAILED, f"cannot look at the node: {error}"
+    else:
+        reason, message = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
+    return failed_status(run_id, reason, f"{message}{AND_UNTOUCHED}")
+
+
+# Reports what an upgrade of this node would do, and touches nothing.
+#
+# It examines the node as a real run does, with the same code. It keeps no state: if the agent is lost, the next one
+# just starts over.
+
+
+class Precheck:
+    """Prechecks one node for one task."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        kube: NodeSideKube,
+        host: HostView,
+        *,
+        runs: AgentRuns,
+        artifacts: Artifacts,
+        report: ReportStatus,
+    ) -> None:
+        self._settings = settings
+        self._artifacts = artifacts
+        self._host = host
+        self._examiner = Examiner(settings, kube, host)
+        self._runs = runs
+        self._report_status = report
+
+    async def report(self, task: Task) -> TaskStatus:
+        """Examine the node and return what an upgrade would do, or everything that forbids it."""
+        run = self._settings.run_id
+        message = "looking at the node; nothing is touched"
+        await self._report_status(
+            TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
+        )
+        try:
+            self._settings.require_approved(task.spec)
+            await asyncio.to_thread(self._require_no_run)
+            await asyncio.to_thread(self._examiner.program, task)
+            examination = await self._examine(task)
+            forecast = preview(examination)
+        except Refused as refusal:
+            return refusal_status(run, (refusal.finding,))
+        except Exception as error:
+            log.exception("given up")
+            return given_up(run, error)
+        refusals = (*examination.refusals, *await asyncio.to_thread(self._executor_cannot_run))
+        if examination.plan is None or forecast is None or refusals:
+            return refusal_status(run, (*refusals, *examination.warnings), forecast)
+        return prechecked_status(run, examination.plan, forecast)
+
+    async def _examine(self, task: Task) -> Examination:
+        try:
+            settings = await self._examiner.informed(task)
+            candidate = await asyncio.to_thread(self._borrow, settings, task)
+            files = await asyncio.to_thread(take, settings, self._artifacts, task.spec.files)
+            return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate, files)
+        finally:
+            await asyncio.to_thread(give_back, self._settings)
+
+    def _borrow(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
+        """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
+        try:
+            return borrow(settings, self._artifacts, self._host, task.spec.artifact)
+        except Refused as refusal:
+            return refusal.finding
+
+    def _executor_cannot_run(self) -> tuple[Finding, ...]:
+        """Return what forbids the executor to run, as far as known without a trial, which would write files."""
+        if not forbids_execution(self._host.files, STATE):
+            return ()
+        detail = f"{STATE} is on a file system that is mounted noexec; remount it with exec"
+        return (Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
+
+    def _require_no_run(self) -> None:
+        """Require that no run is going on: the node would be between two states, and an examination meaningless.
+
+        Raises:
+            Refused: an earlier run has begun and is not over.
+        """
+        try:
+            run = self._runs.begun()
+        except Inconsistent as error:
+            raise not_over(error) from error
+        if run is not None:
+            raise not_over(Inconsistent(f"run {run} has begun and has no end yet"))

@@ -1,0 +1,224 @@
+"""Prepares one attempt before anything is touched: stage the kubelet, examine the node, plan, try out the executor.
+
+All state is on the node's disk or in the task, so another agent continues where this one was lost.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.agent.examine import Examiner, given_up
+from nodeupgrade.agent.host.executor_service import ExecutorService, not_over
+from nodeupgrade.agent.host.files import forget as forget_files
+from nodeupgrade.agent.host.files import stage as stage_files
+from nodeupgrade.agent.host.files import take
+from nodeupgrade.agent.host.staging import stage, staged_path
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.task_reporter import ReportStatus
+from nodeupgrade.api.encoding.json import MalformedFileError
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import is_run_of, task_run
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.domain.node.budget import is_worth_another
+from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.journal import Journal, Outcome
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.planning import Examination
+from nodeupgrade.domain.node.report import report_of
+from nodeupgrade.domain.node.request import Replacement
+from nodeupgrade.domain.node.task_report import refusal_status
+from nodeupgrade.engine.node.node import Host
+from nodeupgrade.ports.artifacts import Artifacts
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
+
+log = structlog.get_logger()
+
+
+class Preparation:
+    """Prepares one attempt at upgrading this node."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        kube: NodeSideKube,
+        host: Host,
+        *,
+        runs: AgentRuns,
+        executor: ExecutorService,
+        artifacts: Artifacts,
+        report: ReportStatus,
+        failpoint: Callable[[RunPlan], RunPlan],
+    ) -> None:
+        self._settings = settings
+        self._failpoint = failpoint
+        self._runs = runs
+        self._executor = executor
+        self._artifacts = artifacts
+        self._report_status = report
+        self._host = host
+        self._examiner = Examiner(settings, kube, host)
+
+    async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
+        """Stage and plan.
+
+        Returns:
+            The plan, which is on the node's disk by then, or the status that says why the node was refused.
+        """
+        try:
+            examination = await self._prepare(task, attempt)
+            if examination.plan is not None:
+                await self._executor.try_out()
+                plan = self._failpoint(examination.plan)
+                await asyncio.to_thread(self._runs.write_plan, plan)
+                return plan
+            status = refusal_status(self._settings.run_id, examination.findings)
+        except Refused as refusal:
+            status = refusal_status(self._settings.run_id, (refusal.finding,))
+        except Exception as error:
+            log.exception("given up")
+            status = given_up(self._settings.run_id, error)
+        log.info("the node is left as it is", reason=status.reason, message=status.message)
+        await asyncio.to_thread(self._forget_staged, task)
+        return status
+
+    async def _prepare(self, task: Task, attempt: RunId) -> Examination:
+        self._settings.require_approved(task.spec)
+        await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
+        program = await asyncio.to_thread(self._examiner.program, task)
+        await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
+        settings = await self._examiner.informed(task)
+        candidate = await asyncio.to_thread(self._stage, settings, task, program)
+        files = await asyncio.to_thread(self._stage_files, settings, task)
+        await self._report_status(
+            self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched")
+        )
+        return await self._examiner.settled(task, attempt, candidate, files)
+
+    def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
+        staged = stage(settings, self._artifacts, self._host.files, task.spec.artifact, program)
+        return Replacement(program=staged, digest=self._host.files.digest(staged))
+
+    def _stage_files(self, settings: AgentSettings, task: Task) -> tuple[NewFile, ...]:
+        new = take(settings, self._artifacts, task.spec.files)
+        stage_files(self._host.files, new)
+        return new
+
+    def _forget_staged(self, task: Task) -> None:
+        try:
+            program = self._examiner.running(task).program
+            if program is not None and self._executor.unneeded():
+                self._host.files.remove(staged_path(program))
+                forget_files(self._host.files, (file.path for file in task.spec.files))
+        except NodeUpgradeError as error:
+            log.warning("staged kubelet remains", error=str(error))
+
+    def _progress(self, phase: TaskPhase, message: str) -> TaskStatus:
+        return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
+
+
+# Finds earlier runs on the node: one that is still going on, or one whose result was never reported.
+#
+# A task may be deleted while its run is under way, and created again with another run id. The next task then gets the
+# result of the earlier run, instead of a report that nothing was touched.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """The newest run other than the present one.
+
+    Attributes:
+        attempt: its last attempt.
+        journal: journal of that attempt, which may still be going on.
+        earlier: journals of the attempts before.
+    """
+
+    attempt: RunId
+    plan: RunPlan
+    journal: Journal
+    earlier: tuple[Journal, ...]
+
+
+class EarlierRuns:
+    """Searches the runs of one node on behalf of one run."""
+
+    def __init__(self, node: NodeName, run: RunId, runs: AgentRuns, files: FilesView) -> None:
+        self._node = node
+        self._run = run
+        self._runs = runs
+        self._files = files
+
+    def not_begun(self) -> list[RunId]:
+        """Return other runs with a plan that no executor has begun.
+
+        Raises:
+            Refused: a journal cannot be read.
+        """
+        try:
+            return [run for run in self._runs.plans_not_begun() if task_run(run) != self._run]
+        except Inconsistent as error:
+            raise not_over(error) from error
+
+    def own(self) -> bool:
+        """Report whether an attempt at the present run has begun.
+
+        Raises:
+            Inconsistent: one of its journals cannot be read.
+        """
+        return any(self._runs.read_journal(run).records for run in self._runs.of(self._run))
+
+    def find(self, task: Task) -> EarlierRun | None:
+        """Return the earlier run to finish and report before anything else is done, if there is one.
+
+        That is a run that is still going on, or a finished one that was not reported yet. A successful upgrade by the
+        same NodeUpgrade is reported again whenever it is asked for, as long as its result is still in place.
+
+        Raises:
+            Refused: a journal cannot be read, or a run stopped halfway and a person is needed.
+            Inconsistent: the plan of a run that is still going on cannot be read.
+        """
+        try:
+            begun = [run for run in self._runs.begun_runs() if task_run(run) != self._run]
+            if not begun:
+                return None
+            journal = self._runs.read_journal(begun[-1])
+        except Inconsistent as error:
+            raise not_over(error) from error
+        previous_attempts = [run for run in begun[:-1] if task_run(run) == task_run(begun[-1])]
+        earlier = tuple(self._runs.read_journal(run) for run in previous_attempts)
+        if journal.finished is None:
+            if (trouble := self._runs.trouble(begun[-1])) is not None:  # started again, it might undo a person's repair
+                raise not_over(f"the executor of run {begun[-1]} stopped: {trouble}")
+            plan = self._runs.require_plan(begun[-1])
+        elif (readable := self._read_plan(begun[-1], journal)) is None or not self._is_relevant(
+            task, readable, journal
+        ):
+            return None
+        else:
+            plan = readable
+        return EarlierRun(attempt=begun[-1], plan=plan, journal=journal, earlier=earlier)
+
+    def _read_plan(self, run: RunId, journal: Journal) -> RunPlan | None:
+        try:
+            report_of(journal)
+            return self._runs.read_plan(run)
+        except (Inconsistent, MalformedFileError) as error:
+            log.warning("what an earlier run has done cannot be told", run=run, error=str(error))
+            return None
+
+    def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
+        report, is_reported = report_of(journal), self._runs.is_reported(plan.run_id)
+        if report is None or plan.node != self._node or (self.own() and not is_worth_another(journal)):
+            return False
+        if report.outcome is not Outcome.UPGRADED or plan.to_version != task.spec.to_version:
+            return not is_reported
+        same_upgrade = is_run_of(task.spec.upgrade_ref.uid, plan.run_id)
+        in_place = self._files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
+        return in_place and (same_upgrade or not is_reported)

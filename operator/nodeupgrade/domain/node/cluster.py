@@ -1,0 +1,299 @@
+"""What a node's checks take from the API server: endpoints, dependants, its clock, and whether the guard works."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
+from urllib.parse import quote
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.upgrade.nodes import Requirement
+from nodeupgrade.domain.node.departures import PodState, longest_exposure
+from nodeupgrade.domain.placement import meets
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.probe_delay import MARGIN
+
+API_SERVER = "default/kubernetes"
+"""The Service that stands for the API server in every cluster."""
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """A Service and its ready endpoints.
+
+    Attributes:
+        service: ``namespace/name``.
+        ready: pods as ``namespace/name``; an endpoint that is not a pod by its addresses.
+    """
+
+    service: str
+    ready: frozenset[str]
+
+
+def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
+    """Return the ready endpoints of each Service, given Services, EndpointSlices and Endpoints.
+
+    Services with ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
+    """
+    publishing_unready = set[str]()
+    ready: dict[str, set[str]] = {}
+    for body in objects:
+        metadata = body["metadata"]
+        namespace = str(metadata["namespace"])
+        match body["kind"]:
+            case "Service" if (body.get("spec") or {}).get("publishNotReadyAddresses"):
+                publishing_unready.add(f"{namespace}/{metadata['name']}")
+            case "EndpointSlice" if service := (metadata.get("labels") or {}).get(SERVICE_LABEL):
+                ready.setdefault(f"{namespace}/{service}", set()).update(_of_slice(body, namespace))
+            case "Endpoints":
+                ready.setdefault(f"{namespace}/{metadata['name']}", set()).update(_of_endpoints(body, namespace))
+            case _:
+                pass
+    return tuple(
+        Answering(service=service, ready=frozenset(endpoints))
+        for service, endpoints in sorted(ready.items())
+        if service not in publishing_unready
+    )
+
+
+def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:
+    """Return all addresses of a Service (``namespace/name``) and behind it, given the same objects."""
+    return tuple(sorted(set(_addresses(service, objects))))
+
+
+def _addresses(service: str, objects: Iterable[Json]) -> Iterator[str]:
+    for body in objects:
+        metadata = body["metadata"]
+        sliced = (metadata.get("labels") or {}).get(SERVICE_LABEL) if body["kind"] == "EndpointSlice" else None
+        if f"{metadata['namespace']}/{sliced or metadata['name']}" != service:
+            continue
+        match body["kind"]:
+            case "Service":
+                spec = body.get("spec") or {}
+                yield from (ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
+            case "EndpointSlice":
+                yield from (ip for each in body.get("endpoints") or () for ip in each.get("addresses") or ())
+            case "Endpoints":
+                for subset in body.get("subsets") or ():
+                    yield from (str(each.get("ip")) for each in subset.get("addresses") or ())
+            case _:
+                pass
+
+
+def _of_slice(body: Json, namespace: str) -> Iterator[str]:
+    for endpoint in body.get("endpoints") or ():
+        if (endpoint.get("conditions") or {}).get("ready") is not False:  # the API: unknown counts as ready
+            yield _pod(endpoint, namespace) or ",".join(endpoint.get("addresses") or ())
+
+
+def _of_endpoints(body: Json, namespace: str) -> Iterator[str]:
+    for subset in body.get("subsets") or ():
+        for address in subset.get("addresses") or ():
+            yield _pod(address, namespace) or str(address.get("ip"))
+
+
+def _pod(endpoint: Json, namespace: str) -> str | None:
+    target = endpoint.get("targetRef") or {}
+    return f"{target.get('namespace') or namespace}/{target['name']}" if target.get("kind") == "Pod" else None
+
+
+# What depends on the readiness of pods besides clients: disruption budgets, and what the API server itself calls.
+
+_WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget.
+
+    Attributes:
+        spare: how many more of its pods may be unready.
+        selector: selects its pods; ``None`` if it selects none.
+    """
+
+    namespace: str
+    name: str
+    spare: int
+    selector: Json | None
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Report whether it is about a pod with these labels."""
+        if self.selector is None or namespace != self.namespace:
+            return False
+        required = (self.selector.get("matchLabels") or {}).items()
+        return all(labels.get(key) == value for key, value in required) and all(
+            meets(_requirement(each), labels) for each in self.selector.get("matchExpressions") or ()
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependants:
+    """What depends on the readiness of pods.
+
+    Attributes:
+        callers: by Service, as ``namespace/name``, what the API server calls it for.
+    """
+
+    budgets: tuple[Budget, ...] = ()
+    callers: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING_DEPENDS = Dependants()
+
+
+def dependants(objects: Iterable[Json]) -> Dependants:
+    """Parse PodDisruptionBudgets, configurations of webhooks and APIServices; other objects are left out."""
+    listed = list(objects)
+    callers = {pair for body in listed for pair in _callers(body)}
+    return Dependants(
+        budgets=tuple(budget for body in listed for budget in _budgets(body)), callers=tuple(sorted(callers))
+    )
+
+
+def _budgets(body: Json) -> Iterator[Budget]:
+    if body.get("kind") != "PodDisruptionBudget":
+        return
+    metadata, selector = body["metadata"], (body.get("spec") or {}).get("selector")
+    # An empty selector selects nothing in policy/v1beta1, and everything in policy/v1.
+    selects = selector is not None and (bool(selector) or body.get("apiVersion") == "policy/v1")
+    yield Budget(
+        namespace=str(metadata["namespace"]),
+        name=str(metadata["name"]),
+        spare=int((body.get("status") or {}).get("disruptionsAllowed") or 0),
+        selector=selector if selects else None,
+    )
+
+
+def _callers(body: Json) -> Iterator[tuple[str, str]]:
+    kind, spec = body.get("kind"), body.get("spec") or {}
+    if kind == "APIService":
+        services = [spec.get("service")]
+    elif kind in _WEBHOOKS:
+        services = [(hook.get("clientConfig") or {}).get("service") for hook in body.get("webhooks") or ()]
+    else:
+        return
+    for service in services:
+        if service:
+            yield f"{service.get('namespace')}/{service.get('name')}", f"{kind} {body['metadata']['name']}"
+
+
+def _requirement(body: Any) -> Requirement:
+    return Requirement(key=body["key"], operator=body["operator"], values=tuple(body.get("values") or ()))
+
+
+# Trial requests that show whether the readiness guard is in force, and what the answers mean.
+#
+# The guard denies status updates of the node's kubelet. Only a trial update with the kubelet's own credentials proves
+# that all of it works: the policies, their bindings, the parameters, and an API server that has observed them.
+
+POD_POLICY = "readiness-guard.nodeupgrade.dev"
+NODE_POLICY = "node-guard.nodeupgrade.dev"
+TRIED_PODS = 3
+"""At most this many pods are tried at a time, in case some are gone or have just become unready."""
+
+_UNREADY = {"type": "Ready", "status": "False"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A patch that the guard has to deny.
+
+    Attributes:
+        subject: the object that is patched, for messages.
+        path: request path of the object's status.
+        policy: name of the policy that must deny it.
+    """
+
+    subject: str
+    path: str
+    patch: Json
+    policy: str
+
+    def lack(self, status: int, text: str) -> str:
+        """Return why the answer is not the guard's denial; empty if it is."""
+        if status < 400:
+            return f"the kubelet may report {self.subject} unready"
+        if self.policy in text:
+            return ""
+        return f"asked about {self.subject}, the API server answers {status}: {_message(text)}"
+
+
+def node_trial(node: str) -> Trial:
+    """Return a trial that reports the Node unready, as its kubelet."""
+    return Trial(
+        subject=f"node {node}",
+        path=f"/api/v1/nodes/{quote(node)}/status",
+        patch={"status": {"conditions": [_UNREADY]}},
+        policy=NODE_POLICY,
+    )
+
+
+def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
+    """Return trials that report a pod unready. Any pod that a new kubelet has to probe again will do."""
+    trials = (_pod_trial(pod) for pod in sorted(pods, key=_name) if _guardable(pod))
+    return tuple(trial for trial, _ in zip(trials, range(TRIED_PODS), strict=False))
+
+
+def exposure_seconds(pods: Iterable[Json]) -> int:
+    """Return how many seconds after its start a new kubelet may take to probe every pod."""
+    return ceil(longest_exposure(map(PodState.of, map(parse_pod, pods))).total_seconds())
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]
+
+
+def _guardable(pod: Json) -> bool:
+    view = parse_pod(pod)
+    return view.ready and view.whole and not (view.terminating or view.finished) and view.exposure > MARGIN
+
+
+def _pod_trial(pod: Json) -> Trial:
+    namespace, name = _name(pod)
+    return Trial(
+        subject=f"pod {namespace}/{name}",
+        path=f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/status",
+        patch={"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [_UNREADY]}},
+        policy=POD_POLICY,
+    )
+
+
+def _name(pod: Json) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+# How far a node's clock is off, told from its Node object without asking anybody.
+
+KUBELET = "kubelet"
+
+
+def ahead(node: Json) -> timedelta | None:
+    """Return how far the node's clock is ahead of the API server's; ``None`` if the Node does not show it.
+
+    A kubelet writes the time by its own clock into each status that it sends, and the API server (from 1.18 on) notes
+    by its own when it stored that. So the difference contains the time that the request took.
+    """
+    status, metadata = node.get("status") or {}, node.get("metadata") or {}
+    beats = (c.get("lastHeartbeatTime") for c in status.get("conditions") or () if c.get("type") == "Ready")
+    stored = (
+        entry.get("time")
+        for entry in metadata.get("managedFields") or ()
+        if entry.get("manager") == KUBELET and entry.get("subresource", "status") == "status"
+    )
+    by_node, by_server = _moment(next(beats, None)), max(filter(None, map(_moment, stored)), default=None)
+    return None if by_node is None or by_server is None else by_node - by_server
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

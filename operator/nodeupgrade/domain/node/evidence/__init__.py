@@ -1,1 +1,0 @@
-"""Evidence that nothing restarted: compare inventories, and attribute what ended to the kubelet or to another cause."""

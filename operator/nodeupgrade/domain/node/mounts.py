@@ -1,0 +1,177 @@
+"""Look up mounts and their options in a node's mount table."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_FIELDS = 6
+"""Fields of every line before the optional ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mount.
+
+    Attributes:
+        source: device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``.
+        options: those of the mount and of its filesystem.
+        kind: type of the filesystem, for example ``ext4``.
+    """
+
+    point: PurePosixPath
+    options: frozenset[str]
+    kind: str
+    source: tuple[str, PurePosixPath]
+
+
+def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether the filesystem of a path is mounted read-only. See has_option for the arguments."""
+    return has_option("ro", mountinfo, path)
+
+
+def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether the filesystem of a path is mounted with an option such as ``noexec``.
+
+    Args:
+        mountinfo: content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace.
+        path: absolute, without symbolic links.
+    """
+    mount = holder(mountinfo, path)
+    return mount is not None and option in mount.options
+
+
+def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
+    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments."""
+    found: Mount | None = None
+    for mount in mounts(mountinfo):
+        # Of several mounts on one mount point the last one counts.
+        if path.is_relative_to(mount.point) and (found is None or mount.point.is_relative_to(found.point)):
+            found = mount
+    return found
+
+
+def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether something is mounted at exactly this path. See has_option for the arguments."""
+    return any(mount.point == path for mount in mounts(mountinfo))
+
+
+def mounts(mountinfo: str) -> Iterator[Mount]:
+    """Yield all mounts that can be parsed. See has_option for the argument."""
+    for line in mountinfo.splitlines():
+        mount, _, filesystem = line.partition(" - ")
+        fields, of_filesystem = mount.split(" "), filesystem.split(" ")
+        if len(fields) >= _FIELDS:
+            yield Mount(
+                point=_unescaped(fields[4]),
+                options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
+                kind=of_filesystem[0],
+                source=(fields[2], _unescaped(fields[3])),
+            )
+
+
+def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
+    """Return the filesystem that holds a path, and the path in it: the same in every mount namespace.
+
+    ``None`` if no mount holds it. See has_option for the arguments.
+    """
+    mount = holder(mountinfo, path)
+    if mount is None:
+        return None
+    device, root = mount.source
+    return device, root / path.relative_to(mount.point)
+
+
+def _unescaped(path: str) -> PurePosixPath:
+    return PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), path))
+
+
+# The volumes that are mounted on a node, as its mount table shows them below the kubelet's directory.
+#
+# The kubelet's directory may be reached through symbolic links, so only the end of a path counts.
+
+_OF_A_POD = re.compile(r".*/pods/([0-9a-f-]+)/volumes/([^/]+~[^/]+)/([^/]+)(?:/mount)?")
+_STAGED_BY_NAME = re.compile(r".*/plugins/kubernetes\.io/csi/pv/([^/]+)/globalmount")
+_STAGED_BY_DIGEST = re.compile(r".*/plugins/kubernetes\.io/csi/([^/]+)/[0-9a-f]{64}/globalmount")
+_PUBLISHED = re.compile(r".*/plugins/kubernetes\.io/csi/volumeDevices/publish/([^/]+)(/[^/]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVolume:
+    """A volume that is mounted for one pod.
+
+    Attributes:
+        pod: UID of the pod.
+        plugin: for example ``kubernetes.io/csi``.
+        name: of the volume in the pod, or of the PersistentVolume.
+    """
+
+    pod: str
+    plugin: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountedVolumes:
+    """The volumes that are mounted on a node.
+
+    Attributes:
+        staged_by_name: PersistentVolumes that a CSI driver has staged in a directory of their name.
+        staged_by_digest: CSI drivers that have staged a volume in a directory named after a digest.
+        published: PersistentVolumes that are published as block devices, in one place for all pods.
+        published_for_pods: those that are published in a place for each pod.
+    """
+
+    of_pods: tuple[PodVolume, ...] = ()
+    staged_by_name: tuple[str, ...] = ()
+    staged_by_digest: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+    published_for_pods: tuple[str, ...] = ()
+
+
+NOTHING_MOUNTED = MountedVolumes()
+
+
+def mounted_volumes(mountinfo: str) -> MountedVolumes:
+    """Find the volumes in the content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace."""
+    points = [str(mount.point) for mount in mounts(mountinfo)]
+    published = list(_found(_PUBLISHED, points))
+    return MountedVolumes(
+        of_pods=tuple(
+            dict.fromkeys(
+                PodVolume(pod=found[1], plugin=found[2].replace("~", "/", 1), name=found[3])
+                for found in _found(_OF_A_POD, points)
+            )
+        ),
+        staged_by_name=_names(_found(_STAGED_BY_NAME, points)),
+        staged_by_digest=_names(_found(_STAGED_BY_DIGEST, points)),
+        published=_names(found for found in published if not found[2]),
+        published_for_pods=_names(found for found in published if found[2]),
+    )
+
+
+def _found(pattern: re.Pattern[str], points: list[str]) -> Iterator[re.Match[str]]:
+    return (found for point in points if (found := pattern.fullmatch(point)) is not None)
+
+
+def _names(found: Iterator[re.Match[str]]) -> tuple[str, ...]:
+    return tuple(sorted({each[1] for each in found}))
+
+
+# How full a filesystem is, as the kernel reports it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """How full a filesystem is.
+
+    Attributes:
+        free: bytes that an unprivileged user can still write.
+        inodes: 0 if the filesystem makes them as needed.
+    """
+
+    size: int
+    free: int
+    inodes: int
+    free_inodes: int

@@ -1,0 +1,213 @@
+"""Plan the rewriting of container hashes, and prove each of them first.
+
+The proof: for every container whose hash the running kubelet compares, the hash computed here for that *current*
+version must equal the stored one. If it does not, the hash for the next version could be wrong in the same way, so
+nothing may be written at all.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
+from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
+from nodeupgrade.domain.pods import Pod, PodContainer, Role
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import (
+    HashValue,
+    KubeletVersion,
+    UnhashableContainer,
+    hash_container,
+    hash_manifest_container,
+    hash_without_resources,
+    known_kubelets,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """The hashes to write, or findings that forbid writing any."""
+
+    containers: tuple[PlannedContainer, ...]
+    findings: tuple[Finding, ...]
+    awaited: tuple[AwaitedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """A pod as the new kubelet sees it."""
+
+    pod: Pod
+    kubelet: KubeletVersion
+
+    def container(self, spec: PodContainer) -> PodContainer:
+        """Return a container of the pod as the new kubelet sees it."""
+        return self.pod.container(spec.name) or spec
+
+
+def plan_rewriting(
+    pods: Iterable[Pod],
+    inventory: Inventory,
+    *,
+    current: KubeletVersion,
+    target: KubeletVersion,
+    to_target: Iterable[Pod] = (),
+) -> Rewriting:
+    """Plan the rewriting of every running container.
+
+    Args:
+        pods: as the running kubelet sees them.
+        to_target: those that the new kubelet sees in another way, because it reads another configuration.
+
+    Raises:
+        UnsupportedKubelet: one of the two versions is not supported.
+    """
+    by_uid = {pod.ref.uid: pod for pod in pods}
+    after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
+    planned: list[PlannedContainer] = []
+    findings: list[Finding] = []
+    for instance in inventory.containers:
+        if instance.state is ContainerState.EXITED:
+            continue
+        found = _plan_one(instance, by_uid, after, current, target)
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            planned.append(found)
+    running = {(c.pod.uid, c.name) for c in planned}
+    awaited = tuple(_awaited(by_uid.values(), running, current, target, after))
+    return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited)
+
+
+def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
+    """Return the pods that were added after planning, and the hashes that each kubelet stores with their containers.
+
+    Raises:
+        UnsupportedKubelet: one of the two versions is not supported.
+    """
+    known = plan.pods()
+    new = [pod for pod in pods if pod.ref.uid not in known]
+    current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
+    return Newcomers(pods=tuple(pod.ref.uid for pod in new), containers=tuple(_awaited(new, (), current, target)))
+
+
+def _awaited(
+    pods: Iterable[Pod],
+    running: Collection[tuple[PodUid, str]],
+    current: KubeletVersion,
+    target: KubeletVersion,
+    to_target: Mapping[PodUid, Pod] = MappingProxyType({}),
+) -> Iterator[AwaitedContainer]:
+    for pod in pods:
+        then = _Next(to_target.get(pod.ref.uid, pod), target)
+        for spec in pod.containers:
+            if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
+                continue
+            with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
+                before, after = hash_of(pod, spec, current), hash_of(then.pod, then.container(spec), target)
+                if before != after:
+                    yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
+
+
+def _plan_one(
+    instance: ContainerInstance,
+    pods: Mapping[PodUid, Pod],
+    to_target: Mapping[PodUid, Pod],
+    current: KubeletVersion,
+    target: KubeletVersion,
+) -> PlannedContainer | Finding:
+    if instance.state is not ContainerState.RUNNING:
+        detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+    pod = pods.get(instance.pod.uid)
+    if pod is None:
+        detail = "container runs for a pod that neither the API server nor a manifest knows"
+        return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+    if pod.terminating:
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
+    if pod.finished:
+        detail = "container runs although its pod is over, evicted perhaps: it is about to be stopped"
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+    spec = pod.container(instance.name)
+    if spec is None:
+        detail = "container runs, but its pod's spec has none of this name"
+        return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+    try:
+        return _prove(instance, pod, spec, current, _Next(to_target.get(instance.pod.uid, pod), target))
+    except UnhashableContainer as error:
+        return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
+
+
+def _prove(
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, then: _Next
+) -> PlannedContainer | Finding:
+    target = then.kubelet
+    compared = is_compared(spec.role, current)
+    stored = instance.hashes
+    if compared:
+        computed = hash_of(pod, spec, current)
+        if computed != stored.container:
+            detail = (
+                f"stored hash {stored.container or 'missing'} is not what kubelet {current} computes for its spec "
+                f"({computed}), so the hash for {target} cannot be trusted either"
+            )
+            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+    rewritten = spec.role in {Role.REGULAR, Role.SIDECAR} and stored.container is not None
+    if not compared and spec.role is Role.SIDECAR and not _is_of_this_spec(pod, spec, stored, current):
+        if is_compared(spec.role, target):
+            detail = (
+                f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
+                f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
+            )
+            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+        rewritten = False  # neither kubelet compares it, and one that does must still detect the change
+    return PlannedContainer(
+        id=instance.id,
+        name=instance.name,
+        pod=instance.pod,
+        before=stored,
+        after=_after(then.pod, then.container(spec), stored, target) if rewritten else stored,
+        compared=compared,
+        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
+        restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
+    )
+
+
+def _is_of_this_spec(pod: Pod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
+    """Report whether a sidecar was started with its present spec, by any kubelet.
+
+    Kubelets that do not compare sidecars ignore the hash, so it may be an earlier kubelet's that a plain swap left.
+    """
+    kubelets = (current, *known_kubelets(history.SIDECARS))
+    return any(hash_of(pod, spec, kubelet) == stored.container for kubelet in kubelets)
+
+
+def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
+    """Report whether a kubelet compares the hash of a running container with this role.
+
+    Only newer kubelets compare sidecars'; none compares plain init or ephemeral containers'.
+    """
+    return role is Role.REGULAR or (role is Role.SIDECAR and history.SIDECARS_COMPARED.applies_to(kubelet))
+
+
+def _after(pod: Pod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
+    without = stored.without_resources
+    if without is not None and history.RESOURCELESS_HASH.applies_to(target):
+        without = hash_without_resources(spec.spec, target)
+    return StoredHashes(container=hash_of(pod, spec, target), without_resources=without)
+
+
+def hash_of(pod: Pod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+    """Return the hash that a kubelet computes for a container of a pod.
+
+    Raises:
+        UnhashableContainer: its spec contains something whose hash is not certain.
+    """
+    return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)
+
+
+# What is told about the manifests of static pods, in previews and in the status of a run.

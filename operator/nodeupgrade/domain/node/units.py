@@ -1,0 +1,199 @@
+"""A unit and its commands, as systemd reports them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.values import AwakeTime, Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCommand:
+    """One command that systemd runs for a unit.
+
+    Attributes:
+        when: the setting it comes from, for example ``ExecStartPre``.
+        program: path of the program.
+        line: the command line, words separated by blanks; systemd does not show where a quoted word ends.
+        may_fail: whether the unit continues if it fails.
+    """
+
+    when: str
+    program: str
+    line: str
+    may_fail: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.when}={'-' if self.may_fail else ''}{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitStatus:
+    """One unit, as ``systemctl show`` reports it.
+
+    Attributes:
+        load_state: ``loaded``, ``masked``, ``not-found`` …
+        active_state: ``active``, ``activating``, ``inactive``, ``failed`` …
+        sub_state: for example ``running``, ``auto-restart``.
+        main_pid: 0 when no process runs.
+        kill_mode: ``process``, ``control-group`` …
+        fragment_path: the unit file; empty for units that have none.
+        result: result of the last run, for example ``success``, ``exit-code``.
+        exit_status: exit status of the last main process that ended (ExecMainStatus); 0 if none has.
+        bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf, PropagatesStopTo).
+        restarts: automatic restarts since the unit was last started manually (NRestarts).
+        fenced: whether our fence (see ServiceManager.mask) is up.
+        needs_reload: whether its files were changed after systemd read them.
+        started: when its main process was started; ``None`` if it never was.
+        program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
+        command: all words of ExecStart; empty if they cannot be determined.
+        commands: every command that systemd runs for it, including ExecStart.
+        drop_ins: paths of the drop-ins that systemd has read.
+        environment_files: path of each EnvironmentFile, and whether the unit needs it to start.
+        start_line: ExecStart as systemd shows it, without quotes and with variables not expanded; empty if there are
+            several commands or none.
+        environment: assignments of the unit's Environment setting.
+        started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
+        watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
+        control_group: its cgroup, as systemd names it; empty if it has none.
+    """
+
+    name: str
+    load_state: str
+    active_state: str
+    sub_state: str
+    main_pid: int
+    kill_mode: str = "control-group"
+    fragment_path: str = ""
+    result: str = "success"
+    exit_status: int = 0
+    bound_by: tuple[str, ...] = ()
+    restarts: int = 0
+    fenced: bool = False
+    program: str = ""
+    command: tuple[str, ...] = ()
+    commands: tuple[UnitCommand, ...] = ()
+    drop_ins: tuple[str, ...] = ()
+    environment_files: tuple[tuple[str, bool], ...] = ()
+    started: AwakeTime | None = None
+    needs_reload: bool = False
+    start_line: str = ""
+    environment: tuple[str, ...] = ()
+    started_at: float | None = None
+    watchdog: str = ""
+    control_group: str = ""
+
+    @property
+    def gone(self) -> bool:
+        """Report whether nothing of it is left. A unit whose file was removed runs on until it is stopped."""
+        return self.load_state == "not-found" and self.active_state == "inactive"
+
+    @property
+    def running(self) -> bool:
+        """Report whether a main process runs now."""
+        return self.active_state in {"active", "reloading"} and self.main_pid > 0
+
+
+# Everything that a start of a unit reads, recorded when the run is planned, so that a change is cheap to detect.
+
+_OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf")
+_GENERATED = "/run/systemd/generator"
+"""Files below it are generated again at each ``daemon-reload``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitStart:
+    """How a unit is started.
+
+    Attributes:
+        program: path of the program that systemd runs.
+        commands: every command that systemd runs for the unit, the program's included.
+        files: what affects the start: the unit's files, its environment files, and what the program reads itself. By
+            path: the digest of a file, the names in a directory, or an empty string if there is neither.
+        digest: digest of the program, unless the run swaps it.
+    """
+
+    unit: str
+    program: str
+    commands: tuple[UnitCommand, ...]
+    files: Mapping[str, str]
+    digest: Digest | None = None
+
+
+def unit_files(unit: UnitStatus) -> tuple[str, ...]:
+    """Return the files that define how a unit is started, without a run's own temporary drop-ins."""
+    named = (unit.fragment_path, *unit.drop_ins, *(path for path, _ in unit.environment_files))
+    return tuple(path for path in named if path and not path.startswith(_GENERATED) and not is_ours(path))
+
+
+def is_ours(path: str) -> bool:
+    """Report whether a drop-in is one that a run adds and removes."""
+    return _OURS.fullmatch(PurePosixPath(path).name) is not None
+
+
+def differences(planned: UnitStart, now: UnitStart, *, override: str | None = None) -> Iterator[str]:
+    """Describe each difference; ``override`` is this run's own drop-in, which replaces the command line."""
+    for path in sorted(planned.files.keys() | now.files.keys()):
+        if path != override and planned.files.get(path, "") != now.files.get(path, ""):
+            yield f"{path} was changed"
+    ignored = set() if override is None else {"ExecStart"}
+    before, after = ({c for c in start.commands if c.when not in ignored} for start in (planned, now))
+    yield from (f"unit {now.unit} has {command} now" for command in sorted(after - before, key=str))
+    yield from (f"unit {now.unit} has no {command} any more" for command in sorted(before - after, key=str))
+
+
+# What a drop-in of a unit sets, besides what has no influence on how the unit's program is started and ended.
+
+HARMLESS = frozenset(
+    {
+        *("Unit.Description", "Unit.Documentation", "Unit.After", "Unit.Wants"),
+        *("Service.CPUAccounting", "Service.MemoryAccounting", "Service.TasksAccounting", "Service.IOAccounting"),
+        *("Service.BlockIOAccounting", "Service.IPAccounting", "Service.CPUWeight", "Service.IOWeight"),
+        *("Service.LimitNOFILE", "Service.LimitNPROC", "Service.LimitCORE", "Service.LimitMEMLOCK"),
+        *("Service.OOMScoreAdjust", "Service.Nice", "Service.TasksMax"),
+    }
+)
+"""Settings that a run may change; others decide what is started, in which environment, or what ends with it."""
+
+
+def decisive(content: bytes | None) -> tuple[str, ...]:
+    """Return the settings that are not HARMLESS, in order, as ``[Section] Key=value``; none without a drop-in."""
+    if content is None:
+        return ()
+    return tuple(_decisive(content.decode(errors="surrogateescape")))
+
+
+def _decisive(text: str) -> Iterator[str]:
+    section = ""
+    for line in map(str.strip, text.replace("\\\n", " ").splitlines()):
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("["):
+            section = line.strip("[]")
+            continue
+        key, _, value = line.partition("=")
+        if f"{section}.{key.strip()}" not in HARMLESS:
+            yield f"[{section}] {key.strip()}={' '.join(value.split())}"
+
+
+# The paths and the drop-in that make up a unit's fence. Shared by the executor and the rescue script.
+
+# Drop-ins apply in the order of their names, and an empty assertion in a later one would cancel ours.
+_DROP_IN = "zz-nodeupgrade-fence.conf"
+_FLAGS = PurePosixPath("/run/nodeupgrade/fence")
+
+
+def flag(unit: str) -> PurePosixPath:
+    """Return the path of the flag file: the fence is up while it exists."""
+    return _FLAGS / unit
+
+
+def drop_in(unit: str) -> PurePosixPath:
+    """Return the path of the drop-in that makes systemd check the flag."""
+    return PurePosixPath("/run/systemd/system", f"{unit}.d", _DROP_IN)
+
+
+def drop_in_text(unit: str) -> str:
+    """Return the content of the drop-in."""
+    return f"[Unit]\nAssertPathExists=!{flag(unit)}\n"

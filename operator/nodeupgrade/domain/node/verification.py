@@ -1,0 +1,307 @@
+"""Verify that nothing restarted: compare two inventories, and return the differences.
+
+Nothing here relies on restart counts: they stay at zero when a kubelet replaces a whole pod. An instance is the same if
+its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, SandboxInstance
+from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
+
+SANDBOX = " (sandbox)"
+
+
+class DifferenceKind(StrEnum):
+    """What happened to an instance.
+
+    ENDING: its process is gone, but the runtime has not reported yet how it ended; usually for a moment.
+    """
+
+    RESTARTED = "restarted"
+    GONE = "gone"
+    STOPPED = "stopped"
+    ENDING = "ending"
+    CHANGED = "changed"
+    MONITOR_LOST = "monitor lost"
+    APPEARED = "appeared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One instance that changed.
+
+    Attributes:
+        container: id of the container that changed; ``None`` for sandboxes, and for containers that appeared.
+    """
+
+    kind: DifferenceKind
+    label: str
+    detail: str
+    pod: PodRef
+    container: ContainerId | None = None
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.kind}: {self.detail}"
+
+
+def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
+    """Return the differences between the plan's baseline and the present inventory that the plan does not permit."""
+    return differences(
+        plan.baseline,
+        now,
+        may_complete=[c.id for c in plan.containers if c.may_complete],
+        expendable=[c.id for c in plan.containers if c.expendable],
+    )
+
+
+def differences(
+    before: Inventory,
+    after: Inventory,
+    *,
+    may_complete: Iterable[ContainerId] = (),
+    expendable: Iterable[ContainerId] = (),
+) -> tuple[Difference, ...]:
+    """Compare two inventories.
+
+    Only instances that were alive before count: dead ones may be garbage-collected at any time, and pods that start
+    afterwards are not damage.
+
+    Args:
+        may_complete: containers that may have exited with code 0.
+        expendable: containers that are ignored, with their sandboxes.
+    """
+    ignored = frozenset(expendable)
+    unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
+    free = frozenset(may_complete)
+    containers = {c.id: c for c in after.containers}
+    sandboxes = {s.id: s for s in after.sandboxes}
+    monitors = {s.id: s.monitor for s in before.sandboxes}
+    completed_pods = _completed_pods(before, containers, free)
+    found = [
+        *(
+            d
+            for c in before.running()
+            if c.id not in ignored
+            for d in _container(
+                c, containers.get(c.id), after, free, own_monitor=c.monitor != monitors.get(c.sandbox_id)
+            )
+        ),
+        *(
+            d
+            for s in before.sandboxes
+            if s.ready and s.id not in completed_pods and s.id not in unwatched
+            for d in _sandbox(s, sandboxes.get(s.id))
+        ),
+    ]
+    return tuple(found)
+
+
+def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the differences that two successive inventories confirm.
+
+    That an instance ended or was replaced is certain at once. That one is absent or lacks something may be a momentary
+    gap in the runtime's answer, so it must be seen twice.
+    """
+    before = {(d.kind, d.label) for d in first}
+    return tuple(
+        d for d in second if d.kind in {DifferenceKind.STOPPED, DifferenceKind.RESTARTED} or (d.kind, d.label) in before
+    )
+
+
+def affected(found: Iterable[Difference]) -> tuple[str, ...]:
+    """Return the labels of the affected instances; a sandbox only if none of its containers is affected."""
+    return affected_labels(d.label for d in found)
+
+
+def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
+    """Return the labels without duplicates; a sandbox only if none of its containers is among them."""
+    labels = dict.fromkeys(found)
+    containers = [label for label in labels if not label.endswith(SANDBOX)]
+    named = {label.rpartition("/")[0] for label in containers}
+    alone = [label for label in labels if label.endswith(SANDBOX) and label.removesuffix(SANDBOX) not in named]
+    return (*containers, *alone)
+
+
+def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedContainer]) -> tuple[Difference, ...]:
+    """Return the containers that run, or are about to, and are not in the plan."""
+    known = {c.id for c in planned} | {c.id for c in before.containers}
+    return tuple(
+        Difference(kind=DifferenceKind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
+        for c in after.containers
+        if c.id not in known and c.state is not ContainerState.EXITED
+    )
+
+
+def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tuple[Difference, ...]:
+    """Return the running containers for which the runtime does not serve the planned hash."""
+    served = {c.id: c for c in now.containers}
+    return tuple(
+        Difference(
+            kind=DifferenceKind.CHANGED,
+            label=f"{p.pod}/{p.name}",
+            detail=f"serves {have}, planned {p.after.container}",
+            pod=p.pod,
+            container=p.id,
+        )
+        for p in planned
+        if p.id in served
+        and served[p.id].state is ContainerState.RUNNING
+        and (have := served[p.id].hashes.container) != p.after.container
+    )
+
+
+def _completed_pods(
+    before: Inventory, after: dict[ContainerId, ContainerInstance], free: frozenset[ContainerId]
+) -> frozenset[SandboxId]:
+    alive: dict[SandboxId, list[bool]] = {}
+    for container in before.running():
+        alive.setdefault(container.sandbox_id, []).append(_completed(container, after.get(container.id), free))
+    return frozenset(sandbox for sandbox, completed in alive.items() if all(completed))
+
+
+def _completed(before: ContainerInstance, after: ContainerInstance | None, free: frozenset[ContainerId]) -> bool:
+    return before.id in free and after is not None and after.state is ContainerState.EXITED and after.exit_code == 0
+
+
+def _container(
+    before: ContainerInstance,
+    after: ContainerInstance | None,
+    inventory: Inventory,
+    free: frozenset[ContainerId],
+    *,
+    own_monitor: bool,
+) -> Iterator[Difference]:
+    """Compare one container; a monitor that supervises the whole pod is compared with its sandbox."""
+    if _completed(before, after, free):
+        return
+
+    def different(kind: DifferenceKind, detail: str) -> Difference:
+        return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
+
+    successor = _successor(before, inventory)
+    if successor is not None:
+        yield different(DifferenceKind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
+    elif after is None:
+        yield different(DifferenceKind.GONE, f"{before.id[:12]} is gone")
+    elif after.state is not ContainerState.RUNNING:
+        detail = f"{before.id[:12]} is {after.state}" + (
+            "" if after.exit_code is None else f", exit code {after.exit_code}"
+        )
+        yield different(DifferenceKind.STOPPED, detail)
+    elif before.process is not None and after.process is None:
+        yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
+    else:
+        if own_monitor and before.monitor is not None and before.monitor != after.monitor:
+            yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+        yield from (
+            different(DifferenceKind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after))
+        )
+
+
+def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
+    """Return the container that replaced this one: same name, same pod (a static pod's UID may differ)."""
+    return next(
+        (
+            c
+            for c in inventory.containers
+            if c.id != before.id
+            and c.name == before.name
+            and (c.pod.namespace, c.pod.name) == (before.pod.namespace, before.pod.name)
+            and c.created_at > before.created_at
+        ),
+        None,
+    )
+
+
+def _identity(container: ContainerInstance) -> dict[str, object]:
+    return {
+        "attempt": container.attempt,
+        "created": container.created_at,
+        "started": container.started_at,
+        "process": container.process,
+    }
+
+
+def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
+    def different(kind: DifferenceKind, detail: str) -> Difference:
+        return Difference(kind=kind, label=f"{before.pod}{SANDBOX}", detail=detail, pod=before.pod)
+
+    if after is None:
+        yield different(DifferenceKind.GONE, f"{before.id[:12]} is gone")
+        return
+    if not after.ready:
+        yield different(DifferenceKind.STOPPED, f"{before.id[:12]} is not ready")
+        return
+    if before.monitor is not None and before.monitor != after.monitor:
+        yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+    if before.process is not None and after.process is None:
+        yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
+    changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
+    yield from (different(DifferenceKind.CHANGED, detail) for detail in changes)
+
+
+def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
+    return {
+        "attempt": sandbox.attempt,
+        "created": sandbox.created_at,
+        "process": sandbox.process,
+        "address": sandbox.ip,
+    }
+
+
+def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
+    """Compare field by field; fields that either inventory does not have are ignored."""
+    for name, value in before.items():
+        other = after[name]
+        if value is not None and other is not None and value != other:
+            yield f"{name} was {value}, is {other}"
+
+
+# Detect whether a runtime shows everything that runs. If it does not, a kubelet would create every pod a second time.
+#
+# Processes survive a restart of the runtime with another configuration, and with another ``root`` or ``state`` the
+# runtime does not know them. So the processes that still run are compared with what the runtime shows.
+
+GO_ON = "go-on"
+"""Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
+NAMED = 3
+
+Alive = Callable[[Iterable[Process]], frozenset[Process]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """Why no kubelet may be started on the present runtime."""
+
+    reason: Reason
+    why: str
+
+
+def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
+    """Return the labels of instances that ran when the run was planned and still do, but are not shown as running.
+
+    Of a process that several instances share, only the runtime knows which of them still run.
+
+    Args:
+        alive: returns those of the given processes that still exist.
+    """
+    expendable = {c.id for c in plan.containers if c.expendable}
+    unwatched = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}
+    running, ready = {c.id for c in now.running()}, {s.id for s in now.sandboxes if s.ready}
+    shared, ended = plan.baseline.shared(), {c.id for c in now.containers if c.state is ContainerState.EXITED}
+    told = {c.id for c in plan.baseline.running() if c.process in shared and c.id in ended and c.sandbox_id in ready}
+    hidden = [
+        *((c.label, c.process) for c in plan.baseline.running() if c.id not in running | expendable | told),
+        *(
+            (f"{s.pod}{SANDBOX}", s.process)
+            for s in plan.baseline.sandboxes
+            if s.ready and s.id not in ready | unwatched
+        ),
+    ]
+    living = alive(process for _, process in hidden if process is not None) if hidden else frozenset()
+    return affected_labels(label for label, process in hidden if process in living)

@@ -1,1 +1,0 @@
-"""Leader election among the replicas of the operator."""

@@ -1,1 +1,0 @@
-"""Informers: caches of the objects of one kind, kept up to date by list and watch."""

@@ -1,1 +1,0 @@
-"""Compare what the runtime shows with the plan, before and during a run."""

@@ -1,0 +1,326 @@
+"""Gather what a starting kubelet reads of its host. Changes nothing."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node import processes as places
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.host import PROTECTED
+from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
+from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
+from nodeupgrade.domain.node.cluster import ahead
+from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
+from nodeupgrade.domain.node.mounts import mounts as mounts_in
+from nodeupgrade.domain.node.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.domain.node.runtime import RuntimeInfo
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.readiness import identity
+from nodeupgrade.engine.node.node import HostView, ReadOnlyNode
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import AsKubelet
+from nodeupgrade.ports.services import ServicesView
+
+SWAPS = PurePosixPath("/proc/swaps")
+KERNEL = PurePosixPath("/proc/sys")
+INOTIFY = KERNEL / "fs/inotify/max_user_instances"
+ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def look_at_host(
+    node: ReadOnlyNode, then: FilesView, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json
+) -> StartingHost:
+    """Return what the kubelet with these settings would read, of files as they are then.
+
+    Its client certificate is judged by the API server, and so by the API server's clock.
+    """
+    files, settings = node.files, layout.settings
+    by_server = node.clock.now() - (ahead(node_object) or timedelta())
+    return StartingHost(
+        swaps=files.read(SWAPS),
+        kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
+        disks=dict(_disks(files, settings, runtime)),
+        credential_providers=_credential_providers(then, settings),
+        identity=identity(files, layout, by_server),
+        inotify=_inotify(node),
+        online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
+    )
+
+
+def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
+    most = (node.files.read(INOTIFY) or b"").strip()
+    return (node.kubelet.inotify_instances(), int(most)) if most.isdigit() else None
+
+
+def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
+    root = settings.flag("root-dir") or DEFAULT_ROOT
+    yield ("nodefs", root), files.usage(PurePosixPath(root))
+    images = runtime.images or (None if runtime.places is None else runtime.places.root)
+    if images is not None:
+        yield ("imagefs", images), files.usage(PurePosixPath(images))
+
+
+def _credential_providers(files: FilesView, settings: Configured) -> CredentialProviders | None:
+    named = settings.flag("image-credential-provider-config")
+    directory = settings.flag("image-credential-provider-bin-dir")
+    if not named or not directory:
+        return None
+    found = _configuration(files, PurePosixPath(named))
+    names = {name for data in found.values() for name in named_in(data)}
+    usable = {name for name in names if "/" not in name and _is_program(files, PurePosixPath(directory) / name)}
+    return CredentialProviders(directory=directory, files=found, executable=frozenset(usable))
+
+
+def _configuration(files: FilesView, path: PurePosixPath) -> Mapping[str, bytes | None]:
+    """Return the file, or those in the directory, that a kubelet reads."""
+    try:
+        return {str(path): files.read(path)}
+    except StepFailed:  # a directory
+        return {str(each): files.read(each) for each in files.list(path) if each.suffix in SUFFIXES}
+
+
+def _is_program(files: FilesView, path: PurePosixPath) -> bool:
+    try:
+        return files.executable(path)
+    except StepFailed:
+        return False
+
+
+# Gather what surrounds the kubelet on its host. Changes nothing.
+
+HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
+"""The agent's pod is in the host's network, and so in the host's UTS namespace."""
+NETWORKS = PurePosixPath("/etc/cni/net.d")
+MARKING_CHAIN = b"KUBE-MARK-MASQ"
+PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
+"""Units that run only while packages are upgraded."""
+RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
+LOCKS = tuple(
+    PurePosixPath("/etc") / name
+    for name in (
+        *("dnf/plugins/versionlock.list", "yum/pluginconf.d/versionlock.list", "dnf/versionlock.toml"),
+        *("dnf/dnf.conf", "yum.conf"),
+    )
+)
+REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
+ENDS_ALL = frozenset({"control-group", "mixed"})
+DOWN = frozenset({"inactive", "failed"})
+INIT = "1"
+
+
+def look_at_surroundings(host: HostView, facts: NodeFacts) -> HostSurroundings:
+    """Gather the facts about the host that are not known yet."""
+    files, unit = host.files, facts.kubelet.unit
+    table = mounts(files)
+    mount = holder(table, PurePosixPath(facts.readiness.layout.root))
+    package = None if facts.kubelet.program is None else _package(files, PurePosixPath(facts.kubelet.program))
+    return HostSurroundings(
+        unit=unit.name,
+        ends_all=unit.kill_mode in ENDS_ALL,
+        systemd=host.services.version(),
+        hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
+        filesystem="" if mount is None else mount.kind,
+        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),
+        daemons=tuple(_daemons(files, unit)),
+        package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
+        marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
+        cgroups=pod_cgroups(files, table, facts),
+        package=package,
+        dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
+    )
+
+
+def _is_to_hold(package: Package | None, facts: NodeFacts) -> bool:
+    to_hold = package is not None and package.manager == DPKG and not package.held
+    return to_hold and facts.spec.kubelet.package is PackagePolicy.HOLD
+
+
+def _package(files: FilesView, program: PurePosixPath) -> Package | None:
+    """Return the package that a program belongs to; without a package manager, none."""
+    status = files.read(STATUS)
+    if status is not None:
+        listed = (path for path in files.list(INFO) if path.suffix == ".list")
+        lists = ((path, files.read(path) or b"") for path in listed)
+        return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status)
+    if not any(files.list(database) for database in RPM):
+        return None
+    repositories = (path for path in files.list(REPOSITORIES) if path.suffix == ".repo")
+    return owner_by_rpm(program, (files.read(path) or b"" for path in (*LOCKS, *repositories)))
+
+
+def _runs(services: ServicesView, unit: str) -> bool:
+    return services.status(unit).active_state not in DOWN
+
+
+def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[Daemon]:
+    """Yield the processes in the unit's cgroup that init has adopted, because their parent has ended."""
+    if not unit.control_group:
+        return
+    group = unit.control_group.lstrip("/")
+    lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
+    for pid in next((listed for listed in lists if listed), b"").decode(errors="replace").split():
+        if int(pid) == unit.main_pid:
+            continue
+        name, parent = _name_and_parent(files, pid)
+        if parent == INIT:
+            yield Daemon(pid=int(pid), name=name)
+
+
+def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
+    """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
+    try:
+        text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
+    except StepFailed:  # it ends while it is read
+        return "", ""
+    head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
+    fields = tail.split()
+    return head.partition("(")[2], fields[1] if len(fields) > 1 else ""
+
+
+# Gather the state of the pods' cgroups. Changes nothing.
+
+HIERARCHIES = PurePosixPath("/sys/fs/cgroup")
+UNIFIED = HIERARCHIES
+"""Where cgroup v2 is mounted, if all controllers are there."""
+
+
+def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | None:
+    """Look at the cgroups of the running pods, as a starting kubelet does before anything else.
+
+    Returns:
+        ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
+    """
+    settings, driver = facts.readiness.layout.settings, facts.readiness.cgroup_driver
+    if driver is None or not places.manages_cgroups(settings):
+        return None
+    base = places.all_pods(settings, driver)
+    hierarchies = {} if facts.readiness.cgroup_v2 else dict(_hierarchies(table))
+    memory = UNIFIED if facts.readiness.cgroup_v2 else hierarchies.get("memory", HIERARCHIES / "memory")
+    if files.read(memory / base / ("cgroup.controllers" if facts.readiness.cgroup_v2 else "cgroup.procs")) is None:
+        return PodCgroups(base=f"/{base}", exists=False)
+    classes = ((pod.ref, _class(pod, facts)) for pod in facts.running_pods())
+    pods = {ref: str(places.of_pod(settings, driver, ref.uid, qos)) for ref, qos in classes if qos is not None}
+    expected = places.ExpectedCgroups(
+        hierarchies={name: str(at) for name, at in hierarchies.items()},
+        controllers=tuple(sorted(places.NEEDED & _words(files, UNIFIED / "cgroup.controllers"))),
+        places={ref.uid: place for ref, place in pods.items()},
+    )
+    incomplete = lacking(files, expected)
+    limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
+    return PodCgroups(
+        base=f"/{base}",
+        exists=True,
+        incomplete={str(ref): incomplete[ref.uid] for ref in pods if ref.uid in incomplete},
+        complete=replace(expected, places={u: place for u, place in expected.places.items() if u not in incomplete}),
+        limit=limit,
+        used=used,
+    )
+
+
+def lacking(files: FilesView, expected: places.ExpectedCgroups) -> dict[PodUid, tuple[str, ...]]:
+    """Return what the cgroups of pods lack: controllers, or hierarchies. Pods that lack nothing are left out."""
+    found: dict[PodUid, tuple[str, ...]] = {}
+    for uid, place in expected.places.items():
+        mounted = ((name, PurePosixPath(at)) for name, at in expected.hierarchies.items())
+        missing = {name for name, at in mounted if files.read(at / place / "cgroup.procs") is None}
+        if expected.controllers:
+            missing |= {*expected.controllers} - _words(files, UNIFIED / place / "cgroup.controllers")
+        if missing:
+            found[uid] = tuple(sorted(missing))
+    return found
+
+
+def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:
+    """Yield the hierarchies of cgroup v1 that a kubelet heeds, with their mount points."""
+    for mount in mounts_in(table):
+        if mount.kind == "cgroup" and mount.point.is_relative_to(HIERARCHIES):
+            yield from ((name, mount.point) for name in sorted(places.NEEDED_V1 & mount.options))
+
+
+def _class(pod: Pod, facts: NodeFacts) -> QosClass | None:
+    try:
+        return qos_class(pod.raw, facts.kubelet.current or facts.target)
+    except (UnreadablePod, UnsupportedKubelet):  # reported by pods_keep_their_cgroup and versions_are_known
+        return None
+
+
+def _memory(files: FilesView, group: PurePosixPath, *, unified: bool) -> tuple[int | None, int | None]:
+    """Return the limit, and the usage without the file cache that the kernel can reclaim."""
+    limit, usage, idle = (
+        ("memory.max", "memory.current", "inactive_file")
+        if unified
+        else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    )
+    stat = (files.read(group / "memory.stat") or b"").decode(errors="replace")
+    statistics: Mapping[str, str] = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
+    used, reclaimable = _number(files.read(group / usage)), _number(statistics.get(idle, "").encode())
+    return _number(files.read(group / limit)), None if used is None else max(0, used - (reclaimable or 0))
+
+
+def _number(data: bytes | None) -> int | None:
+    text = (data or b"").decode(errors="replace").strip()
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _words(files: FilesView, path: PurePosixPath) -> frozenset[str]:
+    return frozenset((files.read(path) or b"").decode(errors="replace").split())
+
+
+# Gather what is known about the node's volumes. Changes nothing.
+
+SELINUX = PurePosixPath("/sys/fs/selinux/enforce")
+
+
+def look_at_volumes(host: HostView, facts: NodeFacts) -> Volumes:
+    """Gather the facts about volumes that are not known yet."""
+    return Volumes(
+        mounted=mounted_volumes(mounts(host.files)),
+        claims=tuple(_claims(host, facts)) if heeds_deletion(facts.target, facts.kubelet.current) else (),
+        selinux=(host.files.read(SELINUX) or b"").strip() == b"1",
+    )
+
+
+def _claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
+    """Read the claims of running pods as the kubelet does; after the first that gets no answer, ask for no more."""
+    kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
+    asked = [(pod, name) for pod in facts.running_pods() for name in claims_of(pod)]
+    try:
+        server = host.as_kubelet(PurePosixPath(kubeconfig)) if asked and kubeconfig is not None else None
+    except StepFailed as error:
+        server, silence = None, str(error)
+    for pod, name in asked:
+        subject = str(pod.ref)
+        if server is None or silence:
+            yield VolumeClaim(pod=subject, name=name, unread=silence or "it has no kubeconfig")
+            continue
+        try:
+            yield _read(server, pod.ref.namespace, name, subject)
+        except Transient as error:
+            silence = str(error)
+            yield VolumeClaim(pod=subject, name=name, unread=silence)
+
+
+def _read(server: AsKubelet, namespace: str, name: str, pod: str) -> VolumeClaim:
+    answer = server.read(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+    if answer.status != HTTPStatus.OK:
+        return VolumeClaim(pod=pod, name=name, unread=f"HTTP {answer.status}")
+    try:
+        deleting = json.loads(answer.text)["metadata"].get("deletionTimestamp") is not None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return VolumeClaim(pod=pod, name=name, unread="the answer is not understood")
+    return VolumeClaim(pod=pod, name=name, deleting=deleting)

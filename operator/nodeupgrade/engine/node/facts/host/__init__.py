@@ -1,1 +1,0 @@
-"""Facts about the host that a kubelet starts on. Nothing here changes the node."""

@@ -1,1 +1,0 @@
-"""Steps that change nothing, and end the run unless everything is as planned."""

@@ -1,1 +1,0 @@
-"""Steps that change what the runtime serves."""

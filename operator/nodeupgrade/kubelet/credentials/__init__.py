@@ -1,1 +1,0 @@
-"""The credentials that a kubelet uses: its kubeconfig and its certificates."""

@@ -1,1 +1,0 @@
-"""What the engine needs of one node: its kubelet, runtime, units and files."""

@@ -1,0 +1,112 @@
+"""The service manager (systemd) of one node."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from nodeupgrade.domain.node.packages import DpkgState, Package, Selection
+from nodeupgrade.domain.node.units import UnitStatus
+
+__all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
+
+
+class ServicesView(Protocol):
+    """Inspects units without changing any."""
+
+    def status(self, unit: str) -> UnitStatus:
+        """Return a unit's status; an unknown unit has the load_state ``not-found``."""
+        ...
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment that every service gets."""
+        ...
+
+    def version(self) -> int:
+        """Return the version of systemd, for example 252.
+
+        Raises:
+            StepFailed: it is unknown.
+        """
+        ...
+
+    def shuts_down(self) -> bool:
+        """Report whether the machine is shutting down, or waits for those who asked for a delay (kubelets do)."""
+        ...
+
+
+class ServiceManager(ServicesView, Protocol):
+    """Controls units. Every method is idempotent, bounded in time, and raises StepFailed on failure."""
+
+    def start(self, unit: str, *, wait: bool = True) -> None:
+        """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
+        ...
+
+    def kill(self, unit: str) -> None:
+        """Kill every process of a unit; no error if it has none."""
+        ...
+
+    def stop(self, unit: str, *, wait: bool = True) -> None:
+        """Stop a unit; with ``wait``, wait until no process of its main service remains."""
+        ...
+
+    def restart(self, unit: str) -> None:
+        """Restart a unit, after resetting its failures, and wait for the job to finish."""
+        ...
+
+    def prepare_mask(self, unit: str) -> None:
+        """Do the slow part of mask() ahead of time; the unit can still be started."""
+        ...
+
+    def mask(self, unit: str) -> None:
+        """Keep the unit from starting until unmask() or a reboot."""
+        ...
+
+    def unmask(self, unit: str) -> None:
+        """Remove our mask and what prepare_mask() left; an administrator's mask is not touched."""
+        ...
+
+    def log(self, unit: str) -> tuple[str, ...]:
+        """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.
+
+        Empty if the log is not available as a whole.
+        """
+        ...
+
+    def reload(self) -> None:
+        """Make systemd reload unit files."""
+        ...
+
+
+# The package manager of one node, as far as a package can be held: dpkg.
+
+
+class PackagesView(Protocol):
+    """Reads what dpkg has on record, without running it."""
+
+    def state(self) -> DpkgState:
+        """Return whether something can be entered now.
+
+        Raises:
+            StepFailed: it cannot be found out.
+        """
+        ...
+
+    def selection(self, package: Package) -> Selection | None:
+        """Return what is wanted of a package; ``None`` if it is not installed.
+
+        Raises:
+            StepFailed: it cannot be read.
+        """
+        ...
+
+
+class Packages(PackagesView, Protocol):
+    """Changes it, too."""
+
+    def select(self, package: Package, selection: Selection) -> None:
+        """Enter what is wanted of a package. Idempotent; if it is interrupted, it has happened or has not.
+
+        Raises:
+            Transient: somebody else works with the database, and does not stop within seconds.
+            StepFailed: it is not on record afterwards.
+        """
+        ...
