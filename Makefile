@@ -115,7 +115,7 @@ version:
 chart: venv ## Generate the Helm chart from the manifests
 	$(BIN)/python -m tools.generate_chart
 
-metrics: venv ## Generate docs/metrics.md and the Grafana dashboard
+metrics: venv ## Generate docs/generated/metrics.md and the Grafana dashboard
 	$(BIN)/python -m tools.generate_metrics
 	$(BIN)/python -m tools.generate_dashboard
 
@@ -128,13 +128,13 @@ proto: venv ## Generate the committed protobuf modules from their .proto files
 crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
 
-checks: venv ## Generate docs/preflight.md from the checks and hazards
+checks: venv ## Generate docs/generated/preflight.md from the checks and hazards
 	$(BIN)/python -m tools.generate_checks
 
 pictures: venv ## Record the pictures of README.md from the tour's cluster
 	@$(BIN)/python -m tools.pictures
 
-history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets
+history: venv ## Generate docs/generated/kubelet-history.md from the tables of what changed between kubelets
 	$(BIN)/python -m tools.generate_history
 
 proto-check: venv

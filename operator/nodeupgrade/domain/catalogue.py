@@ -50,7 +50,7 @@ def _problem(name: str) -> str:
     called = [check for check in EVERY if check.name == name]
     if not called:
         close = get_close_matches(name, dict.fromkeys(check.name for check in EVERY if check.acceptable), _SHOWN)
-        instead = f"did you mean {' or '.join(close)}?" if close else "docs/preflight.md lists all of them"
+        instead = f"did you mean {' or '.join(close)}?" if close else "docs/generated/preflight.md lists all of them"
         return f"there is no check {name}; {instead}"
     if any(check.acceptable for check in called):
         return ""

@@ -1,7 +1,7 @@
 """Checks: named questions about a node, each defined in one place, with its reasons, hazards, and upstream changes.
 
 To add one, write a function that takes facts and yields findings, decorate it with ``check``, and list it in the
-``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/preflight.md pick it up from there.
+``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/generated/preflight.md pick it up.
 A check decides from facts that others have gathered; it performs no I/O and changes nothing.
 """
 
