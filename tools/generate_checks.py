@@ -34,7 +34,8 @@ What to do about a finding: its message says it, and the tables below; what the 
 `spec.preflight.accept: [placements_are_met]` makes the findings of that check warnings for this NodeUpgrade.
 What was accepted and did find something is in `status.hazards` of the task, in the plan on the node's disk, and in
 `status.accepted` of the NodeUpgrade.
-[Some checks cannot be accepted](../decisions/accepting-a-check.md); one that only warns may be named, to no effect.
+[Some checks cannot be accepted](../decisions/checks.md#accepting-a-check); one that only warns may be named, to no
+effect.
 """
 
 DEFECTS = """## A release with a known defect

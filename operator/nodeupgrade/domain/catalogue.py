@@ -56,5 +56,5 @@ def _problem(name: str) -> str:
         return ""
     reasons = {reason for check in called for reason in check.reasons}
     remedies = [reason.remedy for reason in reasons if len(reasons) == 1 and reason.remedy != NOTHING_TO_DO]
-    instead = f"instead, {remedies[0]}" if remedies else "docs/decisions/accepting-a-check.md says why"
+    instead = f"instead, {remedies[0]}" if remedies else "docs/decisions/checks.md says why"
     return f"{name} cannot be accepted; {instead}"

@@ -32,7 +32,7 @@ class Check(Generic[F]):
         reasons: all reasons that its findings may have.
         follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
         covers: the hazards that it looks for.
-        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/accepting-a-check.md).
+        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md).
         find: the function; it yields nothing for a node that passes.
     """
 

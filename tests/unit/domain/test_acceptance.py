@@ -98,7 +98,7 @@ def test_names_of_checks_are_accepted() -> None:
         ),
         (
             "program_is_as_promised",
-            "program_is_as_promised cannot be accepted; docs/decisions/accepting-a-check.md says why",
+            "program_is_as_promised cannot be accepted; docs/decisions/checks.md says why",
         ),
     ],
 )

@@ -4,7 +4,7 @@ A starting containerd connects to every pod's shim; one that does not answer wit
 and its containers are killed. On a busy node that costs pods. The limit can be raised only in containerd's
 configuration, so during the run systemd starts containerd with a configuration that imports the node's own. That file
 and the drop-in for it are on tmpfs (/run); the node's own files are not touched. See
-docs/decisions/shims-get-more-time.md.
+docs/decisions/containerd.md.
 """
 
 import tomllib
