@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -111,6 +111,10 @@ publish:
 
 version:
 	@echo $(TAG)
+
+# The section of TAG in CHANGELOG.md; links lead into SOURCE, if it is given.
+notes:
+	@awk -v tag='$(TAG)' '/^## / {on = $$2 == tag; next} on {print; found = 1} END {exit !found}' CHANGELOG.md | sed 's|](docs/|]($(if $(SOURCE),$(SOURCE)/)docs/|g'
 
 chart: venv ## Generate the Helm chart from the manifests
 	$(BIN)/python -m tools.generate_chart
