@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -112,10 +112,14 @@ publish:
 version:
 	@echo $(TAG)
 
+# The section of TAG in CHANGELOG.md; links lead into SOURCE, if it is given.
+notes:
+	@awk -v tag='$(TAG)' '/^## / {on = $$2 == tag; next} on {print; found = 1} END {exit !found}' CHANGELOG.md | sed 's|](docs/|]($(if $(SOURCE),$(SOURCE)/)docs/|g'
+
 chart: venv ## Generate the Helm chart from the manifests
 	$(BIN)/python -m tools.generate_chart
 
-metrics: venv ## Generate docs/metrics.md and the Grafana dashboard
+metrics: venv ## Generate docs/generated/metrics.md and the Grafana dashboard
 	$(BIN)/python -m tools.generate_metrics
 	$(BIN)/python -m tools.generate_dashboard
 
@@ -128,13 +132,13 @@ proto: venv ## Generate the committed protobuf modules from their .proto files
 crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
 
-checks: venv ## Generate docs/preflight.md from the checks and hazards
+checks: venv ## Generate docs/generated/preflight.md from the checks and hazards
 	$(BIN)/python -m tools.generate_checks
 
 pictures: venv ## Record the pictures of README.md from the tour's cluster
 	@$(BIN)/python -m tools.pictures
 
-history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets
+history: venv ## Generate docs/generated/kubelet-history.md from the tables of what changed between kubelets
 	$(BIN)/python -m tools.generate_history
 
 proto-check: venv

@@ -18,7 +18,7 @@ from e2e.lab.process import PATIENCE
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
 SLOWEST = 10
-"""Seconds between two probes of the slowest pods; by hand with 30 as well (docs/readiness.md)."""
+"""Seconds between two probes of the slowest pods; by hand with 30 as well (docs/measured/readiness.md)."""
 
 TOLD_WITHIN = 2.0 * PATIENCE
 """Seconds from when the kubelet has detected that a container ended until the API server shows it."""

@@ -1,4 +1,4 @@
-"""Generate docs/preflight.md: every check and every hazard, from the checks themselves.
+"""Generate docs/generated/preflight.md: every check and every hazard, from the checks themselves.
 
 Run ``python -m tools.generate_checks`` after changing a check; ``--check`` only reports whether the page is up to date.
 """
@@ -20,7 +20,8 @@ from tools.generate_history import releases
 from tools.generated import CHECKOUT, Wanted, main
 
 PACKAGE = Path(nodeupgrade.__file__).parent
-PAGE = CHECKOUT / "docs" / "preflight.md"
+DOCS = CHECKOUT / "docs"
+PAGE = DOCS / "generated" / "preflight.md"
 
 HEAD = """# Preflight
 
@@ -33,7 +34,8 @@ What to do about a finding: its message says it, and the tables below; what the 
 `spec.preflight.accept: [placements_are_met]` makes the findings of that check warnings for this NodeUpgrade.
 What was accepted and did find something is in `status.hazards` of the task, in the plan on the node's disk, and in
 `status.accepted` of the NodeUpgrade.
-[Some checks cannot be accepted](decisions/accepting-a-check.md); one that only warns may be named, to no effect.
+[Some checks cannot be accepted](../decisions/checks.md#accepting-a-check); one that only warns may be named, to no
+effect.
 """
 
 DEFECTS = """## A release with a known defect
@@ -147,7 +149,7 @@ def _hazards() -> Iterator[str]:
 def _answer(hazard: Hazard) -> str:
     if answer := MET_BY_DESIGN.get(hazard):
         text, _, name = answer.removesuffix(")").rpartition(" (")
-        return f"by design: {text}, see [{name}]({document(name).relative_to(PAGE.parent)})"
+        return f"by design: {text}, see [{name}](../{document(name).relative_to(DOCS)})"
     if hazard in NOT_COVERED:
         return f"**none**: {NOT_COVERED[hazard]}"
     return ", ".join(dict.fromkeys(f"`{check.name}`" for check in EVERY if hazard in check.covers))
@@ -155,8 +157,8 @@ def _answer(hazard: Hazard) -> str:
 
 def document(name: str) -> Path:
     """Return the page of docs/ or docs/decisions/ with this name."""
-    plain = PAGE.with_name(f"{name}.md")
-    return plain if plain.exists() else PAGE.parent / "decisions" / f"{name}.md"
+    plain = DOCS / f"{name}.md"
+    return plain if plain.exists() else DOCS / "decisions" / f"{name}.md"
 
 
 def _facts() -> Iterator[str]:

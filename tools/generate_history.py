@@ -1,4 +1,4 @@
-"""Generate docs/kubelet-history.md from the tables in the code, and update the newest minor in the pages that name it.
+"""Generate docs/generated/kubelet-history.md from the tables in the code, and the newest minor in pages that name it.
 
 Run ``python -m tools.generate_history`` after changing one of the ``TABLES``, or after moving a module that relies on
 them; ``--check`` only reports whether the pages are up to date.
@@ -18,7 +18,7 @@ from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, cha
 from tools.generated import CHECKOUT, Wanted, main
 
 SOURCE = CHECKOUT / "operator" / "nodeupgrade"
-PAGE = CHECKOUT / "docs" / "kubelet-history.md"
+PAGE = CHECKOUT / "docs" / "generated" / "kubelet-history.md"
 TABLES: tuple[ModuleType, ...] = (changes, history, state_formats, volume_changes, known_defects)
 TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
@@ -37,7 +37,7 @@ Generated from `kubelet/history.py`, `kubelet/volume_changes.py`, `kubelet/known
 `kubelethash/changes.py`; to change it: `make history`. Every difference between
 releases that nodeupgrade depends on is listed here once, with the place where upstream says so and the modules that
 rely on it. Hashes are known for 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}; how they are computed is in
-[hash-eras.md](hash-eras.md).
+[hash-eras.md](../hash-eras.md).
 """
 
 Fact: TypeAlias = MinorChange | ReleaseDefect

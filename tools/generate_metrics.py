@@ -1,4 +1,4 @@
-"""Generate the tables of docs/metrics.md from the catalogue of metrics and the alerts.
+"""Generate the tables of docs/generated/metrics.md from the catalogue of metrics and the alerts.
 
 Run ``python -m tools.generate_metrics`` after changing either; ``--check`` only reports whether the page is up to date.
 """
@@ -11,7 +11,7 @@ from nodeupgrade.adapters.metrics import METRICS, MetricSpec, MetricSubject
 from nodeupgrade.api.encoding.json import Json
 from tools.generated import CHECKOUT, Wanted, filled, main
 
-PAGE = CHECKOUT / "docs" / "metrics.md"
+PAGE = CHECKOUT / "docs" / "generated" / "metrics.md"
 RULES = CHECKOUT / "components" / "prometheus-rule" / "prometheus-rule.yaml"
 
 

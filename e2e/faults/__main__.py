@@ -2,7 +2,7 @@
 
 ``make e2e-faults`` takes some six hours on one node; ``python -m e2e.faults --only PREFIX`` selects. Several nodes
 share them: a lab with ``--nodes 3 --keep``, then for each node ``--node NAME --part 1/3 --json FILE``. With ``--json``,
-what is in the file as it must be is not run again, and ``--page`` prints the file as the rows of docs/faults-as-run.md.
+what is in the file as it must be is not run again, and ``--page`` prints the rows of docs/measured/faults.md.
 The test suite runs a part.
 """
 

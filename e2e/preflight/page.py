@@ -1,4 +1,4 @@
-"""Write docs/preflight-as-run.md from the lines that ``python -m e2e.preflight --json FILE`` has appended.
+"""Write docs/measured/preflight.md from the lines that ``python -m e2e.preflight --json FILE`` has appended.
 
 ``python -m e2e.preflight.page FILE``: of several outcomes of one row the last counts.
 """
@@ -11,13 +11,13 @@ from typing import Any
 
 from e2e.preflight.kinds import ROWS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "preflight-as-run.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "preflight.md"
 HEAD = """# The hazards of preflight, row by row
 
 What `python -m e2e.preflight` printed: every row makes a hazard on a real node, has the node looked at
 (`action: Plan`), and takes the hazard away. The check must find it, and no other may. One node with kubelet 1.30.14 and
 20 pods, containerd 1.6.20, kube-apiserver 1.33.13; the target is 1.33.13 unless the message names another one.
-[preflight.md](preflight.md) lists the checks, with those that could not be shown.
+[preflight.md](../generated/preflight.md) lists the checks, with those that could not be shown.
 """
 PARTS = (
     ("Hazards", "", "A stand-in took the place of kubelets that the lab does not have; it is only examined, not run."),

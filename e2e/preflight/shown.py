@@ -1,4 +1,4 @@
-"""Which checks were shown on a real node, for docs/preflight.md."""
+"""Which checks were shown on a real node, for docs/generated/preflight.md."""
 
 from collections import defaultdict
 from collections.abc import Mapping

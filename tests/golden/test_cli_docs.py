@@ -32,5 +32,5 @@ def transcripts(golden: str) -> list[str]:
 
 def test_every_command_is_described() -> None:
     assert SHOWN
-    document = (pages.CHECKOUT / "docs/cli.md").read_text(encoding="utf-8")
+    document = (pages.CHECKOUT / "docs/generated/cli.md").read_text(encoding="utf-8")
     assert [name for name in main.commands if f"`{name}" not in document] == []

@@ -1,4 +1,4 @@
-"""The clusters that docs/cli.md shows are possible ones."""
+"""The clusters that docs/generated/cli.md shows are possible ones."""
 
 import asyncio
 import re

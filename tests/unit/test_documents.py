@@ -34,12 +34,12 @@ def pairs(text: str) -> set[tuple[str, str]]:
 
 
 def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
-    faults, readiness, design, readme = (
+    versions, readiness, swaps, readme = (
         (ROOT / name).read_text(encoding="utf-8")
-        for name in ("docs/faults.md", "docs/readiness.md", "docs/design.md", "README.md")
+        for name in ("docs/measured/versions.md", "docs/measured/readiness.md", "docs/measured/swaps.md", "README.md")
     )
-    table = re.findall(r"^\| (1\.\S+ → 1\.\S+).* \| Succeeded \|", faults, re.MULTILINE)
-    end_to_end = next(line for line in design.splitlines() if line.startswith("End to end"))
+    table = re.findall(r"^\| (1\.\S+ → 1\.\S+).* \| Succeeded \|", versions, re.MULTILINE)
+    end_to_end = next(line for line in swaps.splitlines() if line.startswith("End to end"))
     measured = re.findall(r"^\| (1\.\S+ → 1\.\S+) \|", readiness, re.MULTILINE)
     claimed = next(line for line in readme.splitlines() if line.startswith("| kubelet versions |"))
     assert pairs(claimed) == pairs("\n".join((*table, *measured, end_to_end)))
@@ -47,7 +47,7 @@ def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
 
 def test_when_a_window_never_opens() -> None:
     assert HORIZON.days // 365 == 10
-    assert "leave no moment in the next ten years" in (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert "leave no moment in the next ten years" in (ROOT / "docs/generated/reference.md").read_text(encoding="utf-8")
 
 
 def test_the_glossary_explains_each_term_once() -> None:

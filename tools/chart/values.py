@@ -168,7 +168,7 @@ def _of_the_cluster() -> tuple[Value, ...]:
 def _of_monitoring() -> tuple[Value, ...]:
     said = {
         "serviceMonitor": "Install a Service and a ServiceMonitor; needs the Prometheus operator.",
-        "prometheusRule": "Install a PrometheusRule with the alerts of docs/metrics.md; needs the Prometheus operator.",
+        "prometheusRule": "Install a PrometheusRule (docs/generated/metrics.md); needs the Prometheus operator.",
         "dashboard": "Install the Grafana dashboard, as a ConfigMap for Grafana's sidecar.",
     }
     return tuple(

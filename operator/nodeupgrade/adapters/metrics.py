@@ -1,4 +1,4 @@
-"""Every metric of the operator, each said once: what Prometheus is told and docs/metrics.md follow from here."""
+"""Every metric of the operator, once: what Prometheus is told and docs/generated/metrics.md follow from here."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class MetricKind(StrEnum):
 
 
 class MetricSubject(StrEnum):
-    """What a metric is about: a heading of docs/metrics.md."""
+    """What a metric is about: a heading of docs/generated/metrics.md."""
 
     NODES = "What happens to nodes"
     OPERATOR = "How the operator is doing"

@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.packages import (
     record_of,
 )
 
-# The Packages port (ports.node.packages) over dpkg: reads its files, and has dpkg itself write them.
+# The Packages port (ports.packages) over dpkg: reads its files, and has dpkg itself write them.
 #
 # dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
 

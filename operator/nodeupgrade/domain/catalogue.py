@@ -50,11 +50,11 @@ def _problem(name: str) -> str:
     called = [check for check in EVERY if check.name == name]
     if not called:
         close = get_close_matches(name, dict.fromkeys(check.name for check in EVERY if check.acceptable), _SHOWN)
-        instead = f"did you mean {' or '.join(close)}?" if close else "docs/preflight.md lists all of them"
+        instead = f"did you mean {' or '.join(close)}?" if close else "docs/generated/preflight.md lists all of them"
         return f"there is no check {name}; {instead}"
     if any(check.acceptable for check in called):
         return ""
     reasons = {reason for check in called for reason in check.reasons}
     remedies = [reason.remedy for reason in reasons if len(reasons) == 1 and reason.remedy != NOTHING_TO_DO]
-    instead = f"instead, {remedies[0]}" if remedies else "docs/decisions/accepting-a-check.md says why"
+    instead = f"instead, {remedies[0]}" if remedies else "docs/decisions/checks.md says why"
     return f"{name} cannot be accepted; {instead}"

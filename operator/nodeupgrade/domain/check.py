@@ -1,7 +1,7 @@
 """Checks: named questions about a node, each defined in one place, with its reasons, hazards, and upstream changes.
 
 To add one, write a function that takes facts and yields findings, decorate it with ``check``, and list it in the
-``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/preflight.md pick it up from there.
+``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/generated/preflight.md pick it up.
 A check decides from facts that others have gathered; it performs no I/O and changes nothing.
 """
 
@@ -31,7 +31,7 @@ class Check(Generic[F]):
         reasons: all reasons that its findings may have.
         follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
         covers: the hazards that it looks for.
-        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/accepting-a-check.md).
+        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md).
         find: the function; it yields nothing for a node that passes.
     """
 

@@ -1,8 +1,8 @@
 """What can go wrong for running pods when a kubelet is stopped and another version starts: the catalogue.
 
 Every hazard is what a check looks for (``covers`` in ``domain/check.py``), is met by the way a run works
-(``MET_BY_DESIGN``), or is openly without an answer (``NOT_COVERED``). docs/preflight.md lists all of them, and a test
-sees to it that each is in exactly one of the three.
+(``MET_BY_DESIGN``), or is openly without an answer (``NOT_COVERED``). docs/generated/preflight.md lists all of them,
+and a test sees to it that each is in exactly one of the three.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,15 +128,15 @@ class Hazard(StrEnum):
 
 MET_BY_DESIGN: Mapping[Hazard, str] = {
     Hazard.PROCESS_LIMIT_TOO_SMALL: (
-        "a kubelet sets the limit of a pod's cgroup only when it makes one (hazards-that-are-none)"
+        "a kubelet sets the limit of a pod's cgroup only when it makes one (kubelet-versions)"
     ),
-    Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
+    Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (readiness)",
     Hazard.POD_CHANGED_SINCE_PLAN: (
         "containers are listed again once the kubelet is stopped, and hashes read back before one is started (design)"
     ),
     Hazard.SOCKETS_TAKEN: (
         "the running kubelet holds its ports until it is stopped; one that would listen elsewhere has drifted, and "
-        "files that go along must leave address and ports of its API and health check (configuration-drift)"
+        "files that go along must leave address and ports of its API and health check (before-a-restart)"
     ),
     Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
 }

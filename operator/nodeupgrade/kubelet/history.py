@@ -3,8 +3,8 @@
 Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
 a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
 other modules need too are re-exported here. Changes of volumes are in `kubelet.volume_changes`, those of state files in
-`kubelet.state.formats`, releases that are better not chosen in `kubelet.known_defects`. `docs/kubelet-history.md` is
-generated from all of these modules and names the modules that rely on each change.
+`kubelet.state.formats`, releases that are better not chosen in `kubelet.known_defects`.
+`docs/generated/kubelet-history.md` is generated from all of these modules and names those that rely on each change.
 """
 
 from collections.abc import Mapping

@@ -97,7 +97,7 @@ class Kubelet(Protocol):
         ...
 
     def program_stamp(self, pid: int) -> str | None:
-        """Return the stamp (see ports.node.files) of the program that a process runs, wherever its file is now.
+        """Return the stamp (see ports.files) of the program that a process runs, wherever its file is now.
 
         ``None`` if there is no such process, or it has not yet executed its own program.
         """

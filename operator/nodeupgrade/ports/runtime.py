@@ -112,7 +112,7 @@ class ContainerRuntime(RuntimeView, Protocol):
     Each implementation decides how to write hashes: while the runtime runs or, where the runtime would overwrite them,
     while it is stopped. If it is stopped for that, the next method that needs an answer starts it. Callers rely on one
     thing only: after a restart of the unit, the runtime serves what was written.
-    See docs/decisions/what-a-runtime-offers.md.
+    See docs/decisions/runtimes.md.
 
     All methods may raise Transient if the runtime does not answer.
     """

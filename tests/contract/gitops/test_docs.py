@@ -21,7 +21,7 @@ from tests.contract.kube.conftest import ROOT
 
 STANDING = ("Reconciling", "Stalled", "Ready", "Succeeded")
 
-PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("reference", "rollouts", "gitops")}
+PAGES = {Path(name).name: ROOT / "docs" / f"{name}.md" for name in ("generated/reference", "rollouts", "gitops")}
 
 
 @pytest.mark.parametrize(

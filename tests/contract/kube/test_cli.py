@@ -95,7 +95,8 @@ def test_looking_finds_what_is_there(api_server: ApiServer, rollout: str) -> Non
 @pytest.fixture
 def granted(api_server: ApiServer, tmp_path: Path) -> Iterator[None]:
     """The roles of the documentation, given to nobody for a while."""
-    roles = "".join(re.findall(r"```yaml\n(.*?kind: ClusterRole.*?)```", (ROOT / "docs/cli.md").read_text(), re.DOTALL))
+    page = (ROOT / "docs/generated/cli.md").read_text()
+    roles = "".join(re.findall(r"```yaml\n(.*?kind: ClusterRole.*?)```", page, re.DOTALL))
     file = tmp_path / "roles.yaml"
     file.write_text(roles)
     names = [role["metadata"]["name"] for role in yaml.safe_load_all(roles)]

@@ -99,7 +99,7 @@ class _Hashes:
 
 
 class SimulatedKubelet:
-    """Implements ports.node.kubelet.Kubelet, and is the kubelet.
+    """Implements ports.kubelet.Kubelet, and is the kubelet.
 
     Attributes:
         pods: the node's pods as the API server has them.

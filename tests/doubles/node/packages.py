@@ -8,7 +8,7 @@ from tests.doubles.node.calls import Calls
 
 
 class SimulatedPackages:
-    """Implements ports.node.packages.Packages over dpkg's list of packages on a simulated disk.
+    """Implements ports.packages.Packages over dpkg's list of packages on a simulated disk.
 
     Attributes:
         user: who has locked the database; empty if nobody has.

@@ -88,7 +88,7 @@ def test_names_of_checks_are_accepted() -> None:
     ("name", "problem"),
     [
         ("pod_fits", "there is no check pod_fits; did you mean pods_fit?"),
-        ("xyz", "there is no check xyz; docs/preflight.md lists all of them"),
+        ("xyz", "there is no check xyz; docs/generated/preflight.md lists all of them"),
         (
             "skew_is_supported",
             (
@@ -98,7 +98,7 @@ def test_names_of_checks_are_accepted() -> None:
         ),
         (
             "program_is_as_promised",
-            "program_is_as_promised cannot be accepted; docs/decisions/accepting-a-check.md says why",
+            "program_is_as_promised cannot be accepted; docs/decisions/checks.md says why",
         ),
     ],
 )

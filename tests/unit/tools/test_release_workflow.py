@@ -39,6 +39,24 @@ def jobs() -> list[tuple[str, Any]]:
     return list(WORKFLOW["jobs"].items())
 
 
+def notes(*settings: str) -> "subprocess.CompletedProcess[str]":
+    argv = ["make", "--silent", "notes", *settings]
+    return subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_notes_of_a_release_are_the_section_of_its_version() -> None:
+    """And there is one for the version that is built."""
+    sections = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    for section in sections:
+        version, _, text = section.partition("\n")
+        assert notes(f"TAG={version}").stdout.strip() == text.strip()
+    assert notes().returncode == 0
+    assert notes("TAG=0.0.0").returncode != 0
+    links = notes("SOURCE=https://example.com/v1").stdout
+    assert "](https://example.com/v1/docs/" in links
+    assert "](docs/" not in links
+
+
 @pytest.mark.parametrize("name", [PINNED, "scratch", f"localhost:5000/a@sha256:{'0' * 64}"])
 def test_a_base_image_with_its_digest_is_taken(name: str) -> None:
     assert image.base(name) == name

@@ -198,7 +198,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 # and its containers are killed. On a busy node that costs pods. The limit can be raised only in containerd's
 # configuration, so during the run systemd starts containerd with a configuration that imports the node's own. That file
 # and the drop-in for it are on tmpfs (/run); the node's own files are not touched. See
-# docs/decisions/shims-get-more-time.md.
+# docs/decisions/containerd.md.
 
 SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"

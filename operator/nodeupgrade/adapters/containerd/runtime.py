@@ -1,4 +1,4 @@
-"""The ContainerRuntime port (ports.node.runtime), implemented for containerd 1.4 to 2.3."""
+"""The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The ContainerRuntime port (ports.node.runtime), implemented for CRI-O."""
+"""The ContainerRuntime port (ports.runtime), implemented for CRI-O."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A few calls of the Docker Engine API, over its unix socket.
 
 The API's paths without a version are served by every version of Docker, as are the fields that are read here (tried
-with 20.10, API 1.41). See docs/decisions/docker-engine-api.md for why this is not a library.
+with 20.10, API 1.41). See docs/decisions/docker.md for why this is not a library.
 """
 
 import http.client

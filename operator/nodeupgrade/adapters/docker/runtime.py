@@ -1,4 +1,4 @@
-"""The ContainerRuntime port (ports.node.runtime), implemented for Docker."""
+"""The ContainerRuntime port (ports.runtime), implemented for Docker."""
 
 import re
 import time

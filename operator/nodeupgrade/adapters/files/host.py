@@ -1,4 +1,4 @@
-"""The Files port (ports.node.files) on a mounted filesystem."""
+"""The Files port (ports.files) on a mounted filesystem."""
 
 import contextlib
 import errno

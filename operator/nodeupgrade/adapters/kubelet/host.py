@@ -1,4 +1,4 @@
-"""The Kubelet port (ports.node.kubelet): the kubelet's health endpoint, process and program."""
+"""The Kubelet port (ports.kubelet): the kubelet's health endpoint, process and program."""
 
 import http.client
 import os

@@ -23,7 +23,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class KubeletIdentity:
-    """Implements ports.node.kubelet.AsKubelet: requests that change nothing."""
+    """Implements ports.kubelet.AsKubelet: requests that change nothing."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

@@ -9,7 +9,7 @@ STATE = Path("/run")
 
 
 class HostShield:
-    """Implements ports.node.shield.Shield.
+    """Implements ports.shield.Shield.
 
     Args:
         socket: path of the runtime's socket, as this process sees it.

@@ -1,4 +1,4 @@
-"""The ServiceManager port (ports.node.services), implemented for systemd."""
+"""The ServiceManager port (ports.services), implemented for systemd."""
 
 import re
 import shlex

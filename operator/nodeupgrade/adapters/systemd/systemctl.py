@@ -176,7 +176,7 @@ def _is_shadowed(root: Path, unit: str, fragment: str) -> bool:
 # wherever the unit file is. Assertions block ``Restart=``, dependencies and people alike, and fail loudly. The
 # drop-in is installed while the unit still runs; putting up or lifting the fence then only creates or removes the flag
 # file, without a daemon-reload. Everything is in ``/run``, so a reboot clears it.
-# See docs/decisions/systemctl-and-the-fence.md.
+# See docs/decisions/units.md.
 
 
 class Fence:

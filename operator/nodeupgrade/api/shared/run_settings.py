@@ -159,7 +159,7 @@ class PreflightSettings:
                 Field(
                     max_length=CHECK_LENGTH,
                     pattern="[a-z][a-z0-9_]*",
-                    expected="the name of a check such as placements_are_met (docs/preflight.md)",
+                    expected="the name of a check such as placements_are_met (docs/generated/preflight.md)",
                 ),
             ],
             ...,

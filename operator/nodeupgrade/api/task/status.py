@@ -231,7 +231,7 @@ class ReportedHazard:
 
     reason: Annotated[str, Field(max_length=128)]
     check: Annotated[
-        str, Field("Name of the check that found it (see docs/preflight.md).", max_length=CHECK_LENGTH)
+        str, Field("Name of the check that found it (see docs/generated/preflight.md).", max_length=CHECK_LENGTH)
     ] = ""
     pod: Annotated[str, Field("The first pod or container concerned.", max_length=CONTAINER_LENGTH)] = ""
     detail: Annotated[str, Field("What was found.", max_length=MESSAGE_LENGTH)] = ""

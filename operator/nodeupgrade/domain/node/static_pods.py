@@ -2,7 +2,7 @@
 
 A static pod's UID is a hash of its decoded manifest and changes with almost every minor. A UID in the manifest itself
 does not change; so the present one is written into the manifest, and nothing else. It is taken out again as soon as a
-kubelet computes the same UID by itself: see docs/decisions/pin-static-pods.md.
+kubelet computes the same UID by itself: see docs/decisions/static-pods.md.
 """
 
 import json

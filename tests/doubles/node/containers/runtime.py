@@ -37,15 +37,14 @@ from tests.doubles.node.timeline import Timeline
 MONITORS_GET_SECONDS, TUNED_SECONDS = 5.0, 20.0
 ELSEWHERE = "/var/lib/elsewhere"
 MAIN_PID = 2
-KILLED = 255
-TERMINATED = 143
+KILLED, TERMINATED = 255, 143
 CALL_SECONDS = 10.0
 """How long a call waits for a runtime that hangs."""
 POLL_SECONDS = 0.1
 
 
 class SimulatedRuntime:
-    """Implements ports.node.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
+    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
 
     Attributes:
         numbered: the last number that was assigned.

@@ -57,7 +57,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Implements ports.node.disk.Status."""
+    """Implements ports.disk.Status."""
 
     st_mode: int
     st_ino: int
@@ -76,7 +76,7 @@ class FileStatus:
 
 
 class ModelDisk:
-    """Implements ports.node.disk.Disk.
+    """Implements ports.disk.Disk.
 
     Attributes:
         passing: called before each system call that changes something, with its name and path.

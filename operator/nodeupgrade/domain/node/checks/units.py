@@ -2,7 +2,7 @@
 
 Such a command may replace the kubelet's program at every start, or move the runtime's data. What it does cannot be told
 from its name, so a short list of forms is known to change nothing that a run depends on; every other command is for a
-person to judge. See docs/decisions/unit-commands.md.
+person to judge. See docs/decisions/units.md.
 """
 
 import re

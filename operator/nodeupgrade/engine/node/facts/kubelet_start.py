@@ -46,7 +46,7 @@ def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitSt
 
 @dataclass(frozen=True, slots=True)
 class FilesAfter:
-    """Implements ports.node.files.FilesView.
+    """Implements ports.files.FilesView.
 
     Attributes:
         now: the files as they are.

@@ -1,4 +1,4 @@
-"""All checks: each finds something in some case, under the reasons that it declares, and docs/preflight.md lists it."""
+"""All checks: each finds something in some case under the reasons it declares; docs/generated/preflight.md lists it."""
 
 import re
 from collections.abc import Iterable, Iterator
