@@ -15,7 +15,7 @@ from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
 from nodeupgrade.domain.catalogue import EVERY, AnyCheck
 from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout.select import admission
+from nodeupgrade.domain.rollout import admission
 from tools.generate_history import releases
 from tools.generated import CHECKOUT, Wanted, main
 

@@ -16,9 +16,9 @@ from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import THRIFTY, Pass
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 
 WORKERS = 2
 

@@ -17,7 +17,7 @@ NOTICES = PACKAGE / "adapters" / "notifications.py"
 CELL = PACKAGE / "adapters" / "kubelet" / "dry_run.py"
 """Prints to the agent that started it, and not to people."""
 
-CONDITIONS = PACKAGE / "domain" / "rollout" / "report" / "conditions.py"
+CONDITIONS = PACKAGE / "domain" / "rollout" / "conditions.py"
 
 _DRAWING = frozenset({"rich.text.Text", "rich.print", "rich.get_console"})
 _PRINTING = frozenset({"echo", "secho", "echo_via_pager", "style", "prompt", "confirm"})

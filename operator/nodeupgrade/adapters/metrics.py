@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType
-from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
+from nodeupgrade.domain.rollout import conditions
+from nodeupgrade.domain.rollout.counting import finished_runs, group_nodes, is_paused
 from nodeupgrade.engine.rollout.passes import Pass
 
 PREFIX = "nodeupgrade_"

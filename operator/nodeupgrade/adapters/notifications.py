@@ -14,7 +14,7 @@ from nodeupgrade.api.encoding.json import Json, timestamp, to_json
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.rollout.report.notice import Notice
+from nodeupgrade.domain.rollout.events import Notice
 from nodeupgrade.ports.notifications import DeliveryError, NoticeSender
 
 # Delivers notices to webhooks.

@@ -16,7 +16,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout.select import admission
+from nodeupgrade.domain.rollout import admission
 
 AnyCheck = Check[Any]  # Any: each check has its own facts
 

@@ -30,7 +30,7 @@ from nodeupgrade.domain.election import (
     term_of,
 )
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.select.membership import in_flight
+from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.ports.kube import (
     LEASES,

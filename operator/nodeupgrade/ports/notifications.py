@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.report.notice import Notice
+from nodeupgrade.domain.rollout.events import Notice
 
 
 class DeliveryError(NodeUpgradeError):

@@ -19,9 +19,9 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.passes import THRIFTY
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
 __all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]

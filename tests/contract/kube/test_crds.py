@@ -22,7 +22,7 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade
 from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
-from nodeupgrade.domain.rollout.report.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
 from tests.contract.conftest import serving
 from tests.contract.kube.apiserver import ApiServer

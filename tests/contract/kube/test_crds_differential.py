@@ -16,7 +16,7 @@ from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, S
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.reading import problems
 from nodeupgrade.api.upgrade.spec import SPEC
-from nodeupgrade.domain.rollout.report.lint import edits
+from nodeupgrade.domain.rollout.lint import edits
 from nodeupgrade.ports.kube import UPGRADES, RejectedError
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.api.specs import FULL, OTHER

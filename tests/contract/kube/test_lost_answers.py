@@ -13,9 +13,9 @@ from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
 from tests.contract.conftest import forget_upgrades

@@ -14,9 +14,9 @@ import pytest
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import PODS, UPGRADES
 from tests.contract.conftest import MANIFESTS, serving
 from tests.contract.kube.apiserver import ApiServer

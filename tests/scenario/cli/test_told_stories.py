@@ -19,7 +19,7 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout import intent
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story

@@ -32,7 +32,7 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.failures import next_look
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.rollout.select.state_checks import PATIENCE
+from nodeupgrade.domain.rollout.state_checks import PATIENCE
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from tests.doubles.kube import InMemoryKube, merged
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout import claims
 from nodeupgrade.ports.kube import TASKS, RejectedError
 from tests.scenario.rollout.harness import Scene
 

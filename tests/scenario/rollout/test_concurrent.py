@@ -21,9 +21,9 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pace
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part

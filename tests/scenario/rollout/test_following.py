@@ -14,7 +14,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask
 from nodeupgrade.engine.rollout import reconcile
 from nodeupgrade.engine.rollout.passes import Pace
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import NAMESPACE, Scene

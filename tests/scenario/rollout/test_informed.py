@@ -15,9 +15,9 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import Pass
-from nodeupgrade.engine.rollout.reading.reader import InformedFleet
-from nodeupgrade.engine.rollout.reading.write_through import WriteThrough
+from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
 from tests.doubles.kube import InMemoryKube

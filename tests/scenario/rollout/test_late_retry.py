@@ -6,10 +6,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import EVENTS, UPGRADES

@@ -5,14 +5,24 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import failures, guard, health, planner
-from nodeupgrade.domain.rollout.inflight import flight, guard_lifecycle, verdict
-from nodeupgrade.domain.rollout.pace import budgets, gates, rollout_health
-from nodeupgrade.domain.rollout.pace.budgets import Budget
-from nodeupgrade.domain.rollout.pace.gates import Gate
-from nodeupgrade.domain.rollout.report import phase
-from nodeupgrade.domain.rollout.select import admission, version_checks, waves
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
+from nodeupgrade.domain.rollout import (
+    admission,
+    budgets,
+    failures,
+    flight,
+    gates,
+    guard,
+    guard_lifecycle,
+    health,
+    phase,
+    planner,
+    verdict,
+    version_checks,
+    waves,
+)
+from nodeupgrade.domain.rollout.budgets import Budget
+from nodeupgrade.domain.rollout.gates import Gate
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.kubelet import probe_delay
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
@@ -96,19 +106,19 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "guard_where_the_api_server_is_too_old",
     ),
     "health at the end": (
-        with_function(rollout_health, "unproven", lambda _rollout: None),
+        with_function(gates, "unproven", lambda _rollout: None),
         "health_check_fails_after_the_last_node",
     ),
     "health since the last node": (
-        with_function(rollout_health, "_last_verdict", lambda _rollout: None),
+        with_function(gates, "_last_verdict", lambda _rollout: None),
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (
-        with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_function(gates, "ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_fails_before_the_first_node",
     ),
     "what ended the rollout stays": (
-        with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_function(gates, "ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_ends_the_rollout",
     ),
     "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),

@@ -13,8 +13,8 @@ from nodeupgrade.domain.rollout.actions import Wait
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import LONGEST_REST_SECONDS
+from nodeupgrade.engine.rollout.gathering import look_at
 from nodeupgrade.engine.rollout.passes import Pace, Pass
-from nodeupgrade.engine.rollout.reading.gathering import look_at
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UnavailableError
 from tests.doubles.kube import InMemoryKube

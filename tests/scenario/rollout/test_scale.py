@@ -16,9 +16,9 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView, view_node
+from nodeupgrade.domain.rollout import claims
 from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
-from nodeupgrade.domain.rollout.inflight import claims
-from nodeupgrade.domain.rollout.inflight.claims import WRITES_AT_ONCE
+from nodeupgrade.domain.rollout.claims import WRITES_AT_ONCE
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion

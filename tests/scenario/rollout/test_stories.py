@@ -10,8 +10,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.select.node_state import Place
-from nodeupgrade.domain.rollout.select.rollout_view import view_rollout
+from nodeupgrade.domain.rollout.node_state import Place
+from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.engine.rollout.writing.lanes import Lanes
+from nodeupgrade.engine.rollout.lanes import Lanes
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene

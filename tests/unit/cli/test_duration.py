@@ -17,8 +17,8 @@ from nodeupgrade.api.upgrade.windows import Window
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.reports.duration import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.select.waves import WaveRoster
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.waves import WaveRoster
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import upgrade_object

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
-from nodeupgrade.domain.rollout.report.notice import Notice, notice_of
+from nodeupgrade.domain.rollout.events import Notice, notice_of
 from nodeupgrade.engine.rollout import notifier as notifiers
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.ports.kube import UPGRADES

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.engine.rollout.reading.upgrade_cache import UpgradeCache
+from nodeupgrade.engine.rollout.upgrade_cache import UpgradeCache
 from nodeupgrade.ports.kube import UPGRADES, Page, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object

@@ -26,7 +26,7 @@ class Task:
     """A NodeUpgradeTask with the metadata that the control plane needs.
 
     Attributes:
-        baseline: the node's containers before the run, as written by ``domain.rollout.inflight.baseline``. Stored in an
+        baseline: the node's containers before the run, as written by ``domain.rollout.claims``. Stored in an
             annotation while the node is in flight, so that a restart of the operator does not lose it.
         epoch: the mark of the leader that wrote it last, if that marked it; see ``engine.election``.
     """

@@ -9,9 +9,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
-from nodeupgrade.engine.rollout.reading.gathering import gather
-from nodeupgrade.engine.rollout.reading.reader import LiveFleet
+from nodeupgrade.engine.rollout.reader import LiveFleet
 from nodeupgrade.ports.kube import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
 
 OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}

@@ -13,7 +13,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.cli.program import CannotError, called
-from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout import conditions
 
 MANAGER = "nodeupgrade-cli"
 """Field manager of everything that this program writes; the status names it as the approver of a wave.

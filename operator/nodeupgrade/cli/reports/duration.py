@@ -10,9 +10,9 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.rollout.pace.budgets import slots
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.select.waves import WaveRoster
+from nodeupgrade.domain.rollout.budgets import slots
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.waves import WaveRoster
 
 ASSUMED = timedelta(seconds=30)
 """Time of a run besides its settle period where no run is on record: copying, checks, and the swap itself."""

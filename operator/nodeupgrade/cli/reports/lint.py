@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.reading import parse_spec
 from nodeupgrade.cli.inputs.documents import Document
 from nodeupgrade.domain.catalogue import wrong_names
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.report.lint import is_valid, lint
+from nodeupgrade.domain.rollout.lint import is_valid, lint
 from nodeupgrade.ports.kube import UPGRADES
 
 

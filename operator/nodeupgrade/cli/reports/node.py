@@ -13,15 +13,14 @@ from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.inflight import baseline
+from nodeupgrade.domain.rollout import claims
+from nodeupgrade.domain.rollout.admission import accept
+from nodeupgrade.domain.rollout.budgets import StartDecision, queued
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
-from nodeupgrade.domain.rollout.pace.budgets import StartDecision
-from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.select.admission import accept
-from nodeupgrade.domain.rollout.select.membership import selects
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import WavePosition, approved_by
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.waves import WavePosition, approved_by
 
 OTHERS_NAMED = 5
 
@@ -87,7 +86,7 @@ class Story:
     @property
     def recorded(self) -> int | None:
         """How many containers the baseline before the run has; None if there is none."""
-        found = baseline.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
+        found = claims.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
         return None if found is None else len(found.containers)
 
     def document(self) -> Json:

@@ -10,7 +10,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import StepResult
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, Counts, UpgradeStatus
-from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout import conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

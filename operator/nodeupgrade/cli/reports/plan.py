@@ -15,16 +15,15 @@ from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.todo import Todo, todo
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import Pod, with_owners
+from nodeupgrade.domain.rollout.admission import findings
+from nodeupgrade.domain.rollout.budgets import concurrency, queued
+from nodeupgrade.domain.rollout.departed import departed
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
-from nodeupgrade.domain.rollout.pace.budgets import concurrency
-from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.select.admission import findings
-from nodeupgrade.domain.rollout.select.departed import departed
-from nodeupgrade.domain.rollout.select.membership import selects
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate, node_state
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import approved_by, rosters
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.node_state import NodeState, Place, candidate, node_state
+from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.waves import approved_by, rosters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 OWNERS_NAMED = 5
 

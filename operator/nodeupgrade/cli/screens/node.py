@@ -27,7 +27,7 @@ from nodeupgrade.cli.screens.words import (
     spaced,
     table,
 )
-from nodeupgrade.domain.rollout.select.node_state import Place
+from nodeupgrade.domain.rollout.node_state import Place
 
 EVENTS_SHOWN = 10
 

@@ -18,7 +18,7 @@ from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, Runt
 from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, UIDS, ahead, facts, heading, lasting, table
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
 NODES_NAMED = 8

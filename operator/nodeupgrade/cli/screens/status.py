@@ -32,7 +32,7 @@ from nodeupgrade.cli.screens.words import (
     spaced,
     table,
 )
-from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout import conditions
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20

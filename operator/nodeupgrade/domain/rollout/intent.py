@@ -8,20 +8,18 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.rollout import budgets, claims, gates, retry
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Hold, NodeAction
+from nodeupgrade.domain.rollout.admission import warnings
 from nodeupgrade.domain.rollout.backoff import is_held_back
+from nodeupgrade.domain.rollout.budgets import UNDECIDED, Budget, StartDecision, queued
 from nodeupgrade.domain.rollout.failures import after_retry, record, with_record
-from nodeupgrade.domain.rollout.inflight import claims, retry
-from nodeupgrade.domain.rollout.pace import budgets, gates
-from nodeupgrade.domain.rollout.pace.budgets import UNDECIDED, Budget, StartDecision
-from nodeupgrade.domain.rollout.pace.gates import Gate, Situation
-from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.select.admission import warnings
-from nodeupgrade.domain.rollout.select.node_state import Place, candidate
-from nodeupgrade.domain.rollout.select.recall import Recall
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import WavePosition, wave_position
+from nodeupgrade.domain.rollout.gates import Gate, Situation
+from nodeupgrade.domain.rollout.node_state import Place, candidate
+from nodeupgrade.domain.rollout.recall import Recall
+from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.waves import WavePosition, wave_position
 
 
 def position_of(rollout: RolloutView, now: datetime) -> WavePosition:

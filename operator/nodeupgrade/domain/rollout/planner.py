@@ -11,6 +11,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout import claims, conditions, retry
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,
@@ -21,27 +22,18 @@ from nodeupgrade.domain.rollout.actions import (
     Report,
     WriteStatus,
 )
+from nodeupgrade.domain.rollout.admission import accept
+from nodeupgrade.domain.rollout.agent_lifecycle import missing, overdue
 from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back, up_to_held_back
+from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported, retry_events
 from nodeupgrade.domain.rollout.failures import record, with_record
-from nodeupgrade.domain.rollout.inflight import claims, retry
-from nodeupgrade.domain.rollout.inflight.flight import Terms, advance, needs_pods
-from nodeupgrade.domain.rollout.inflight.missing import missing
-from nodeupgrade.domain.rollout.inflight.overdue import overdue
+from nodeupgrade.domain.rollout.flight import Terms, advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
-from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.events import (
-    accepted_events,
-    impediment_events,
-    new_events,
-    reported,
-    retry_events,
-)
-from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.report.upgrade_status import rejected, retry_refused, summarise
-from nodeupgrade.domain.rollout.select.admission import accept
-from nodeupgrade.domain.rollout.select.membership import in_flight
-from nodeupgrade.domain.rollout.select.recall import Recall
+from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.rollout.phase import state_of
+from nodeupgrade.domain.rollout.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, summarise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import NodeAction
-from nodeupgrade.domain.rollout.inflight.following import following, leads_on
+from nodeupgrade.domain.rollout.flight import following, leads_on
 from nodeupgrade.domain.rollout.planner import advance_in_flight, unread_in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.gathering import look_at
+from nodeupgrade.engine.rollout.lanes import Follow, Lanes, nothing
 from nodeupgrade.engine.rollout.passes import Pace
-from nodeupgrade.engine.rollout.reading.gathering import look_at
-from nodeupgrade.engine.rollout.reading.reader import FleetSource
-from nodeupgrade.engine.rollout.writing.lanes import Lanes
-from nodeupgrade.engine.rollout.writing.results import Follow, nothing
+from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 
 

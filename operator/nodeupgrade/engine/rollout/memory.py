@@ -6,7 +6,7 @@ from datetime import datetime
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import DeleteAgent, NodeAction
 from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
-from nodeupgrade.engine.rollout.writing.results import Refusal
+from nodeupgrade.engine.rollout.lanes import Refusal
 
 
 class Memory:

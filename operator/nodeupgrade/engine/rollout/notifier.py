@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.backoff import rest
-from nodeupgrade.domain.rollout.report.notice import Notice, notice_of
+from nodeupgrade.domain.rollout.events import Notice, notice_of
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import UPGRADES, NotFoundError
 from nodeupgrade.ports.notifications import DeliveryError, NoticeSender

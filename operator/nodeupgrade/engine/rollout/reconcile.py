@@ -14,9 +14,9 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.rollout.conditions import of_internal_error
+from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
-from nodeupgrade.domain.rollout.report.conditions import of_internal_error
-from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term, require_term, take_over
 from nodeupgrade.engine.rollout.action_events import stub
@@ -24,16 +24,14 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
 from nodeupgrade.engine.rollout.following import following_on
-from nodeupgrade.engine.rollout.leftovers.stale_agents import remove_stale_agents
-from nodeupgrade.engine.rollout.leftovers.sweep import Sweep
+from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
+from nodeupgrade.engine.rollout.lanes import Follow, Lanes, nothing
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.passes import Pace, Pass
-from nodeupgrade.engine.rollout.reading.gathering import READS_AT_ONCE, gather, look_at
-from nodeupgrade.engine.rollout.reading.reader import FleetSource, LiveFleet
+from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
-from nodeupgrade.engine.rollout.writing.budget import WriteBudget
-from nodeupgrade.engine.rollout.writing.lanes import Lanes
-from nodeupgrade.engine.rollout.writing.results import Follow, nothing
+from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
+from nodeupgrade.engine.rollout.write_budget import WriteBudget
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError

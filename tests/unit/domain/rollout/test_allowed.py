@@ -12,8 +12,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, forbidden, read_allowed
-from nodeupgrade.domain.rollout.select.admission import accept
 from tests.scenario.rollout.harness import upgrade_object
 
 UNIT, SHA = "kubelet.service", "a" * 64

@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.domain.rollout import actions
 from nodeupgrade.domain.rollout.actions import NodeAction
-from nodeupgrade.domain.rollout.inflight.following import following, leads_on
+from nodeupgrade.domain.rollout.flight import following, leads_on
 
 
 def made(*names: str) -> tuple[NodeAction, ...]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
-from nodeupgrade.domain.rollout.pace.budgets import slots
+from nodeupgrade.domain.rollout.budgets import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
 DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)

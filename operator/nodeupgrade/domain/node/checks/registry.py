@@ -2,7 +2,7 @@
 
 Nothing on the node may be changed before every check passes. To add a check, add it to the ``CHECKS`` of its module; to
 add a module, add it here, with the facts that its checks judge. Checks that need only the API server are in
-``rollout/select/admission.py``. docs/generated/preflight.md lists all of them.
+``rollout/admission.py``. docs/generated/preflight.md lists all of them.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,148 @@
+"""Admission: may this spec be acted upon, and may this node be upgraded now? The first check that objects decides.
+
+The checks of a node run before anything is written or cordoned, and once more before the node's task is started.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.upgrade.frozen import change_rejected
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.windows import next_opening
+from nodeupgrade.domain.check import Check, ask
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.domain.rollout.candidate import Candidate, unsupported_version
+from nodeupgrade.domain.rollout.membership import resolve_artifact
+from nodeupgrade.domain.rollout.state_checks import (
+    node_is_free,
+    node_is_not_cordoned_by_others,
+    node_is_not_held,
+    node_is_not_to_be_skipped,
+    node_is_not_under_pressure,
+    node_is_ready,
+    node_is_to_stay,
+    placements_are_met,
+    taints_are_tolerated,
+    task_is_readable,
+    writes_are_accepted,
+)
+from nodeupgrade.domain.rollout.version_checks import (
+    api_servers_agree,
+    artifact_has_platform,
+    cordoned_node_keeps_its_traffic,
+    downgrade_is_allowed,
+    kubelet_can_be_replaced,
+    node_is_not_at_target,
+    node_version_is_known,
+    required_guard_is_possible,
+    runtime_is_supported,
+    skew_is_supported,
+    source_is_wanted,
+)
+from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+
+
+def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> UpgradeSpec | Finding:
+    """Return the spec, or why it is not acted upon; correcting it is enough to continue.
+
+    Args:
+        upgrade: The NodeUpgrade.
+        now: Wall-clock time, UTC.
+        allowed: What the operator's configuration allows; None if it is not known.
+    """
+    spec, accepted = upgrade.spec, upgrade.status.accepted_spec_digest
+    if spec is None:
+        return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)
+    if accepted and accepted != upgrade.spec_digest:
+        return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
+    if allowed is not None and (problem := _forbidden(spec, allowed)) is not None:
+        return Finding(reason=Reason.NOT_ALLOWED, detail=f"the operator's configuration does not allow {problem}")
+    if (unknown := unsupported_version(spec.version)) is not None:
+        return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=unknown)
+    if next_opening(spec.windows, spec.blackouts, now) is None:
+        because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
+        return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
+    return spec
+
+
+def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
+    """Return what the spec asks for that the operator's configuration does not allow, for any platform."""
+    platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
+    artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
+    files = [file.path for file in spec.files]
+    taken = [file.image_path for file in spec.files if file.image_path is not None]
+    found = (forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts)
+    return next((problem for problem in found if problem is not None), None)
+
+
+# The facts about one node from which the admission checks decide.
+
+
+def judge(candidate: Candidate) -> Finding | None:
+    """Return the first finding that forbids the upgrade, of the checks whose facts are known; None if none does."""
+    return next((finding for finding in findings(candidate) if finding.forbids), None)
+
+
+def findings(candidate: Candidate) -> Iterator[Finding]:
+    """Yield what the checks find whose facts are known, up to the first check that forbids the upgrade."""
+    for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
+        found = ask((check,), candidate, candidate.spec.preflight.accept)
+        yield from found
+        if any(finding.forbids for finding in found):
+            return
+
+
+def warnings(candidate: Candidate) -> tuple[Finding, ...]:
+    """Return warnings about an upgrade that is admitted nevertheless; first those that were accepted."""
+    return (
+        *(finding for finding in findings(candidate) if finding.accepted),
+        *_of_skew(candidate),
+        *ask(WARNINGS, candidate),
+    )
+
+
+def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
+    target, server = candidate.target, candidate.server
+    if is_newer_than_server(target, server):
+        newer = f"{target} is newer than the API server {server}"
+        return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
+    if is_too_old_for_server(target, server):
+        far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
+        return (Finding(reason=Reason.STILL_SKEWED, detail=far),)
+    return ()
+
+
+BEFORE_PODS: tuple[Check[Candidate], ...] = (
+    task_is_readable,
+    node_version_is_known,
+    node_is_not_at_target,
+    source_is_wanted,
+    node_is_not_to_be_skipped,
+    downgrade_is_allowed,
+    skew_is_supported,
+    api_servers_agree,
+    kubelet_can_be_replaced,
+    runtime_is_supported,
+    required_guard_is_possible,
+    artifact_has_platform,
+    node_is_free,
+    node_is_not_cordoned_by_others,
+    node_is_ready,
+    node_is_not_under_pressure,
+    node_is_to_stay,
+    writes_are_accepted,
+    node_is_not_held,
+)
+"""What must be done is told first; that a node is held, last, since nothing else stands in its way then."""
+
+
+WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)
+
+
+"""Checks that only warn."""
+
+
+WARNINGS: tuple[Check[Candidate], ...] = (cordoned_node_keeps_its_traffic,)

@@ -1,0 +1,302 @@
+"""The lifecycle of agent pods: keeps an agent for every run until it is over, and makes sure that it ends.
+
+An agent touches nothing before the API server has accepted its first status. So if a run never reported a status and
+its agent pod is gone, the node is untouched. The same holds for a run that has not yet reported ``Staged``: the agent
+must have reported that before it hands over to the executor. Neither conclusion holds if an earlier task of the node
+was lost: then only an agent that inspects the node can tell.
+
+A kubelet in an image needs another pod first, which takes it out; the agent is created once that pod has done so, and
+is told which one it was. That pod changes nothing on the node either, so what holds of an agent that has not started
+holds of it.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, Verdict
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import MissingNodes, NodeFailure
+from nodeupgrade.api.upgrade.strategy import Timeouts
+from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
+from nodeupgrade.domain.rollout.backoff import Setback, rest
+from nodeupgrade.domain.rollout.failures import uid_kept
+from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+
+AGENT_MAY_TAKE = timedelta(minutes=3)
+"""How long an agent may take to start despite a reported problem, and to report after its deadline."""
+
+UNSTARTED_AFTER = timedelta(minutes=1)
+"""Age from which an agent pod that the kubelet has not started is reported."""
+
+UNHEARD_AFTER = timedelta(minutes=1)
+"""How long an agent may run without having reported anything before that is reported."""
+
+_WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
+_BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """The agents of one run.
+
+    Attributes:
+        pod: the current agent pod; None if there is none.
+        artifact: the pod that takes the kubelet out of its image; None if there is none.
+        lost: how many agents in a row ended early.
+        refused: the failed attempts to create one; None if there are none.
+    """
+
+    pod: AgentPodView | None = None
+    artifact: AgentPodView | None = None
+    lost: int = 0
+    refused: Setback | None = None
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether starting an agent was tried without success."""
+        return self.lost > 0 or self.refused is not None
+
+
+def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
+    """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
+    pod = agents.pod or _unfinished(task, agents.artifact)
+    wanted, deadline = task.spec.action in _WANTED, task.spec.deadline
+    if wanted and called_off is not None:
+        message = f"the run on node {task.name} is called off: {called_off.detail}"
+        return Abort(node=task.name, task=task, reason=called_off.reason, message=message)
+    if wanted and deadline is not None and now > deadline:
+        message = sentence(Reason.ABORTED, f"node {task.name} took longer than spec.timeouts.node")
+        return Abort(node=task.name, task=task, reason=Reason.ABORTED, message=message)
+    if pod is None:
+        return _without_pod(task, agents, now)
+    if pod.deleting:
+        return _leaving(task, pod, now)
+    if pod.run_id != task.spec.run_id:
+        message = f"agent pod {pod.name} serves another run"
+        return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
+    if is_untouched(task) and (action := _doubt(task, pod, now)) is not None:
+        return action
+    return _replace(task, pod, agents.lost, now) if pod.over else _wait(task, pod, now)
+
+
+def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
+    """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
+    if task.spec.action not in _WANTED:
+        safe = is_untouched(task) and (_silent(task) or agents.unavailable)
+        return _give_up(task) if safe else _create(task, agents)
+    if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
+        message = agents.refused.finding(task.name).message
+        return Abort(node=task.name, task=task, reason=Reason.AGENT_UNAVAILABLE, message=message)
+    return _create(task, agents)
+
+
+def _unfinished(task: Task, artifact: AgentPodView | None) -> AgentPodView | None:
+    """Return the artifact's pod as long as an agent has to wait for it, or it must be deleted before a new one."""
+    if artifact is None or _has_files(task, artifact):
+        return None
+    return artifact if needs_artifact(task) or artifact.run_id != task.spec.run_id else None
+
+
+def _has_files(task: Task, artifact: AgentPodView) -> bool:
+    """Report whether a pod holds the files of this run: those of a pod that has ended are removed by the kubelet."""
+    return artifact.run_id == task.spec.run_id and artifact.started and not artifact.over and not artifact.deleting
+
+
+def needs_artifact(task: Task) -> bool:
+    """Report whether an agent needs a file of an image: not once it has handed over, nor to end a run."""
+    before = _silent(task) or task.reported.phase in _BEFORE_HANDOVER
+    return task.spec.artifact.kind is ArtifactKind.IMAGE and task.spec.action in _WANTED and before
+
+
+def _leaving(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
+    """Wait for a deleted pod to disappear, but not forever: a dead kubelet does not confirm the deletion.
+
+    If that pod's agent is still alive, it finds the run called off before it begins anything.
+    """
+    overdue = pod.deleted_at is not None and now > pod.deleted_at + AGENT_MAY_TAKE
+    if overdue and task.spec.action not in _WANTED and _silent(task) and is_untouched(task):
+        return _give_up(task)
+    if overdue:
+        return _unavailable(task, pod, "is being deleted, and its kubelet does not confirm it")
+    return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"agent pod {pod.name} is going away")
+
+
+def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
+    """Wait for the agent to report; if it cannot run, report why."""
+    if pod.blocked:
+        return _unavailable(task, pod, f"cannot start: {pod.blocked}", artifact=pod.blocked_on_artifact)
+    if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
+        return _unavailable(task, pod, "has not been started by the node's kubelet")
+    if _silent(task) and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
+        return _unavailable(task, pod, f"runs since {timestamp(pod.running_since)} and has not reported anything")
+    return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"node {task.name} reports {task.reported.phase}")
+
+
+def _unavailable(task: Task, pod: AgentPodView, why: str, *, artifact: bool = False) -> Wait:
+    reason = Reason.ARTIFACT_UNAVAILABLE if artifact else Reason.AGENT_UNAVAILABLE
+    unknown = "" if is_untouched(task) else f", so what became of the run on node {task.name} is not known"
+    return Wait(node=task.name, reason=reason, message=sentence(reason, f"agent pod {pod.name} {why}{unknown}"))
+
+
+def is_untouched(task: Task) -> bool:
+    """Report whether nothing can have been handed over to an executor yet."""
+    return not task.spec.resumes and (_silent(task) or task.reported.phase in _BEFORE_HANDOVER)
+
+
+def _silent(task: Task) -> bool:
+    """Report whether this run has never reported a status."""
+    return task.status.run_id != task.spec.run_id
+
+
+def _create(task: Task, agents: Agents) -> CreateAgent:
+    """Create the agent, or first the pod with its artifact."""
+    artifact = agents.artifact if agents.artifact is not None and _has_files(task, agents.artifact) else None
+    replaced = not _silent(task)
+    reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
+    if artifact is None and needs_artifact(task):
+        message = f"the kubelet is taken out of its image on node {task.name}"
+        return CreateAgent(node=task.name, task=task, role=PodRole.ARTIFACT, reason=reason, message=message)
+    message = f"an agent is {'started again' if replaced else 'started'} on node {task.name}"
+    uid = None if artifact is None else PodUid(artifact.uid)
+    return CreateAgent(node=task.name, task=task, artifact=uid, reason=reason, message=message)
+
+
+def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction:
+    """Replace an agent that ended, after a growing delay: what ended this one may end the next."""
+    if now < pod.created_at + rest(lost + 1):
+        why = f"cannot run: {pod.blocked}" if pod.blocked else f"ended ({pod.ended or pod.phase}) before the run did"
+        of_artifact = pod.role is PodRole.ARTIFACT
+        if lost or pod.blocked or of_artifact:
+            return _unavailable(task, pod, why, artifact=of_artifact and not pod.blocked)
+        message = f"agent pod {pod.name} ended and is replaced soon"
+        return Wait(node=task.name, reason=Reason.PROGRESSING, message=message)
+    message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"
+    return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
+
+
+def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
+    """Decide about an agent on an untouched node: abort the run if it cannot start, delete it if the run must stop."""
+    patience_ends = pod.created_at + AGENT_MAY_TAKE
+    if task.spec.action not in _WANTED:
+        overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
+        if (pod.started or not (_silent(task) or pod.blocked)) and not overdue:
+            return None
+        message = f"agent pod {pod.name} {'has said nothing' if _silent(task) else 'says nothing more'}"
+        return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
+    if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
+        return None
+    reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact else Reason.AGENT_UNAVAILABLE
+    message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
+    return Abort(node=task.name, task=task, reason=reason, message=message)
+
+
+def _give_up(task: Task) -> GiveUp:
+    """Report the run as failed on behalf of the missing agent, with the reason for which it was aborted."""
+    given, message = task.spec.action_reason, task.spec.action_message
+    reason = Reason.ARTIFACT_UNAVAILABLE if given == Reason.ARTIFACT_UNAVAILABLE.value else Reason.AGENT_UNAVAILABLE
+    if given != reason.value:
+        report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
+        message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun")
+    return GiveUp(node=task.name, task=task, reason=reason, message=message)
+
+
+# Nodes in flight whose Node object is gone: how long they are waited for, and what is put on record in the end.
+#
+# A kubelet that starts registers its Node again. Until then nothing can be learned about the run, and the slot is kept.
+
+
+def may_be_running(fleet: FleetSnapshot, name: NodeName) -> bool:
+    """Report whether a node without a Node object may have a run of which no verdict is known.
+
+    The task is usually deleted together with the Node; then only the slot is left to tell of the run.
+    """
+    if name in fleet.nodes or name in fleet.unreadable:
+        return False
+    if (task := fleet.own_task(name)) is None:
+        spec = fleet.upgrade.spec
+        return name in fleet.upgrade.status.in_flight and (spec is None or spec.action is not RolloutAction.PLAN)
+    begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
+    return begun and not is_untouched(task)
+
+
+def missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
+    """Return what the status says of missing nodes once these nodes are in flight; None if none is missing."""
+    every = _missing(fleet)
+    left = [name for name in every if name in slots]
+    if not left:
+        return None
+    before = fleet.upgrade.status.missing
+    since = before.since if before is not None and before.names == _digest(every) else now
+    return MissingNodes(nodes=len(left), since=since, names=_digest(left))
+
+
+def is_given_up(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+    """Report whether a missing node has been waited for long enough: ``timeouts.node``, and its own deadline."""
+    before, task = fleet.upgrade.status.missing, fleet.own_task(name)
+    if before is None or before.names != _digest(_missing(fleet)):
+        return False  # it is not on record yet since when
+    patience = Timeouts().node if fleet.upgrade.spec is None else fleet.upgrade.spec.timeouts.node
+    ends = [before.since + patience]
+    ends += [task.spec.deadline] if task is not None and task.spec.deadline is not None else []
+    return now > max(ends)
+
+
+def lost(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> NodeFailure:
+    """Return what is put on record of a node that did not come back."""
+    task = fleet.own_task(name)
+    because = f"node {name} was deleted during its run and has not registered again"
+    return NodeFailure(
+        node=name,
+        reason=Reason.NODE_LOST.value,
+        step="run",
+        message=sentence(Reason.NODE_LOST, because)[:FAILURE_MESSAGE_LENGTH],
+        time=now,
+        uid="" if task is None else uid_kept(task.spec.node_uid),
+        wave=wave if task is None else task.spec.wave,
+        outcome=Verdict.FAILED,
+    )
+
+
+def _missing(fleet: FleetSnapshot) -> list[NodeName]:
+    names = {*fleet.upgrade.status.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
+    ours = (name for name in names if name in fleet.upgrade.status.in_flight or fleet.own_task(name) is not None)
+    return sorted(name for name in ours if may_be_running(fleet, name))
+
+
+def _digest(names: Iterable[NodeName]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+# Nodes in flight of which nothing conclusive is heard: a machine that died keeps its agent pod "Running".
+
+IMPEDED_AFTER = timedelta(minutes=5)
+"""How long after its deadline, at which it is asked to roll back, a node is told of."""
+
+STALLED_AFTER = timedelta(minutes=15)
+"""How long after its deadline a person is needed."""
+
+
+def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
+    found = list[Finding]()
+    for name in in_flight(fleet):
+        task = fleet.own_task(name)
+        if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
+            continue
+        because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
+        because += task.reported.phase.value if task.status.run_id == task.spec.run_id else "nothing"
+        message = sentence(Reason.NODE_OVERDUE, because)
+        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
+    return tuple(found)

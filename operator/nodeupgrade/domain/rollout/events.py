@@ -1,0 +1,186 @@
+"""Events about a rollout, each emitted once: when the previous status does not show it yet."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus, WaveStatus
+from nodeupgrade.domain.rollout import conditions, failures
+from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
+from nodeupgrade.domain.rollout.counting import ADMISSION
+from nodeupgrade.domain.rollout.node_state import Place
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.waves import unknown_waves
+
+EventAction: TypeAlias = Refuse | Skip | WaveNews | Report
+
+
+def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:
+    """Return what the new status reports for the first time, except for the state of the rollout as a whole."""
+    return (
+        *_refusals(rollout, before, after),
+        *_skips(rollout, before, after),
+        *(_waves(before, after) if rollout.spec.waves else ()),
+        *_unknown(rollout.upgrade),
+    )
+
+
+def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report what keeps nodes from making progress, whenever that changes."""
+    now = conditions.find(after, ConditionType.IMPEDED)
+    if now.status is not ConditionStatus.TRUE or now.message == conditions.find(before, ConditionType.IMPEDED).message:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def accepted_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report that the spec of a rollout that has ended is rejected, for which it is not tried again."""
+    known, now = (conditions.find(status, ConditionType.ACCEPTED) for status in (upgrade.status, after))
+    if now.message == known.message or now.status is not ConditionStatus.FALSE:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def retry_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report that a retry was carried out, and how many failures do not count any more."""
+    before = upgrade.status
+    if after.last_handled_retry == before.last_handled_retry:
+        return ()
+    dropped = failures.numbered(before) - failures.numbered(after)
+    told = "1 earlier failure does" if dropped == 1 else f"{dropped} earlier failures do"
+    message = f"retry {after.last_handled_retry} is carried out" + (
+        f"; {told} not count any more" if dropped > 0 else ""
+    )
+    return (Report(reason=Reason.RETRIED, message=message),)
+
+
+def reported(
+    upgrade: Upgrade, status: UpgradeStatus, others: Iterable[EventAction] = ()
+) -> tuple[WriteStatus | Report, ...]:
+    """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so."""
+    before = upgrade.status
+    if status == before:
+        return ()
+    ready, known = conditions.find(status, ConditionType.READY), conditions.find(before, ConditionType.READY)
+    write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
+    refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
+    ends = conditions.fails(status, ConditionType.SUCCEEDED) and not conditions.fails(before, ConditionType.SUCCEEDED)
+    if ready.reason in {*(each.reason for each in others), *refused} or (ready.reason == known.reason and not ends):
+        return (write,)
+    warning = conditions.holds(status, ConditionType.STALLED) or conditions.fails(status, ConditionType.SUCCEEDED)
+    return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
+
+
+def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
+    known = {(failure.node, failure.reason) for failure in before.failures}
+    listed = {(failure.node, failure.reason) for failure in after.failures} - known
+    for member in rollout.members.values():
+        untouched = member.place is Place.REFUSED and not member.begun
+        if untouched and (member.node, member.reason.value) in listed:
+            yield Refuse(node=member.node, reason=member.reason, message=member.message)
+
+
+def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
+    """Yield one event for each reason for which more nodes are skipped than before."""
+    known = before.skips or {}
+    for reason, number in (after.skips or {}).items():
+        if number <= known.get(reason, 0):
+            continue
+        places = (s for s in rollout.members.values() if s.place is Place.SKIPPED and s.reason == reason)
+        more = f" (and {number - 1} more)" if number > 1 else ""
+        yield Skip(reason=Reason(reason), message=next(places).message + more)
+
+
+def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[WaveNews]:
+    known = {wave.name: wave for wave in before.waves}
+    for wave in after.waves:
+        previous = known.get(wave.name, WaveStatus(name=wave.name))
+        if wave.started_at and not previous.started_at:
+            by = f", approved by {wave.approved_by}" if wave.approved_by else ""
+            message = f"wave {wave.name} of {counted(wave.total, 'node')} begins{by}"
+            yield WaveNews(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
+        if wave.started_at and wave.completed_at and not previous.completed_at:
+            yield WaveNews(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
+
+
+def _completed(wave: WaveStatus) -> str:
+    numbers = (
+        (wave.succeeded, "upgraded"), (wave.skipped, "skipped"), (wave.refused, "refused"), (wave.failed, "failed"),
+    )  # fmt: skip
+    counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    return f"wave {wave.name} is over: {counts}"
+
+
+def _unknown(upgrade: Upgrade) -> Iterator[Report]:
+    accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED).message
+    for name in unknown_waves(upgrade):
+        if name not in accepted:
+            message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
+            yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)
+
+
+# Notices: what is worth telling people about a rollout who do not watch it.
+#
+# A notice describes how the rollout stands, not what happened: who has missed some misses nothing that still matters.
+
+_BUSY = frozenset({RolloutPhase.PLANNING.value, RolloutPhase.RUNNING.value})
+"""Phases in which the reason changes all the time, and calls nobody."""
+
+NEWS_FOR = timedelta(days=1)
+"""How long the end of a rollout is news: a receiver that is added later is not told of all that ever ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """How a rollout stands.
+
+    Attributes:
+        id: the same for the same rollout in the same state, so that a receiver can drop what it has already.
+        time: when it was found to stand so, UTC.
+        stalled: whether a person is needed.
+    """
+
+    id: str
+    upgrade: str
+    uid: str
+    version: str
+    time: datetime
+    phase: str
+    reason: str
+    message: str
+    stalled: bool
+    progress: str
+    failed: int
+    restarted: int
+    wave: str
+
+
+def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
+    """Return the notice about a rollout as its status shows it; None if there is nothing to tell."""
+    status = upgrade.status
+    if not status.phase or (status.completed_at is not None and now - status.completed_at > NEWS_FOR):
+        return None
+    ready = conditions.find(status, ConditionType.READY)
+    wave = "" if status.current_wave is None else status.current_wave.name
+    reason = "" if status.phase in _BUSY else ready.reason
+    telling = (upgrade.uid, status.phase, reason, wave, status.failed, status.containers.restarted)
+    return Notice(
+        id=hashlib.sha256(json.dumps(telling).encode()).hexdigest()[:32],
+        upgrade=upgrade.name,
+        uid=upgrade.uid,
+        version="" if upgrade.spec is None else upgrade.spec.version,
+        time=now,
+        phase=status.phase,
+        reason=ready.reason,
+        message=ready.message,
+        stalled=conditions.holds(status, ConditionType.STALLED),
+        progress=status.progress,
+        failed=status.failed,
+        restarted=status.containers.restarted,
+        wave=wave,
+    )

@@ -1,0 +1,362 @@
+"""The next action for one node in flight: a pure function of what the API shows.
+
+Nothing is remembered between calls. After a crash, a restarted operator arrives at the same action as the interrupted
+one, because every write of the engine changes what this module reads.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind, of_kind
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.rollout import claims, guard, guard_lifecycle
+from nodeupgrade.domain.rollout.actions import (
+    Cordon,
+    CreateAgent,
+    DeleteAgent,
+    DropTask,
+    FreeSlot,
+    Judge,
+    MarkTask,
+    NodeAction,
+    Release,
+    RestoreCordon,
+    StartTask,
+    Wait,
+)
+from nodeupgrade.domain.rollout.admission import judge
+from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
+from nodeupgrade.domain.rollout.claims import task_spec
+from nodeupgrade.domain.rollout.failures import record_of
+from nodeupgrade.domain.rollout.membership import selects, serves
+from nodeupgrade.domain.rollout.node_state import candidate
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run that begins follows: the accepted spec, and the wave of each node that may begin one."""
+
+    spec: UpgradeSpec
+    waves: Mapping[NodeName, str]
+
+
+def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return the next action for a node that holds a slot; after the verdict, all that remain, in their order.
+
+    Each of the latter writes another object, under its own precondition. If one fails, those after it must not follow.
+
+    Args:
+        fleet: The planner's input.
+        terms: What a new run follows; None if the spec is not accepted, so that no run may begin.
+        name: The node.
+        now: Wall-clock time, UTC.
+    """
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    unknown = name in fleet.busy or name in fleet.unreadable
+    if unknown or task is None or task.verdict is None or node is None or task.spec.node_uid != node.uid:
+        return (_next(fleet, terms, name, now),)
+    return end(fleet, node, task, now)
+
+
+def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the next action for a node of which no verdict is known, or that cannot be read or written now."""
+    if name in fleet.busy:
+        message = f"a write for node {name} has not been answered yet"
+        return Wait(node=name, reason=Reason.PROGRESSING, message=message)
+    if (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
+        return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
+    node = fleet.nodes.get(name)
+    if node is None:
+        return _gone(fleet, terms, name, now)
+    task = fleet.tasks.get(name)
+    if task is not None and task.spec.node_uid != node.uid:
+        if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
+            return clear_away(fleet, name, f"node {name} was replaced after its run")
+        message = f"node {name} was replaced by another one of the same name"
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    task = fleet.own_task(name)
+    if task is None or not task.open:
+        return _begin(fleet, terms, node, now)
+    if task.reported.phase.terminal:
+        return _verify(fleet, node, task, now)
+    action = attend(task, _agents(fleet, task), called_off(fleet.upgrade), now)
+    return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
+
+
+def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+    """Report whether the next action for a node in flight depends on its pods."""
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    if task is None:
+        return False  # what becomes of it does not depend on them
+    if not task.open:
+        looking = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
+        cordoned = node is not None and (node.unschedulable or node.cordoned_by == fleet.upgrade.uid)
+        return task.verdict is None and (looking or cordoned)  # else the cordon comes first
+    if not (task.reported.phase.terminal and was_touched(task.reported)):
+        return False
+    return (heard := guard_lifecycle.reports_by(fleet, task)) is None or heard <= now
+
+
+def called_off(upgrade: Upgrade) -> Finding | None:
+    """Return why runs in flight must be aborted, or None."""
+    if (spec := upgrade.spec) is None:
+        return None
+    if spec.action is RolloutAction.ABORT:
+        return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
+    if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
+        detail = "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+        return Finding(reason=Reason.DELETING, detail=detail)
+    return None
+
+
+def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+    """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
+    message = f"node {name} does not exist any more"
+    if not may_be_running(fleet, name):
+        return clear_away(fleet, name, message)
+    if not is_given_up(fleet, name, now):
+        message = f"{message}, but a run may be going on and its kubelet may register it again"
+        return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    return clear_away(fleet, name, message, lost(fleet, name, "" if terms is None else terms.waves.get(name, ""), now))
+
+
+def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
+    run, lost = fleet.agents_lost.get(task.name, ("", 0))
+    refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
+    pod, artifact = fleet.agents.get(task.name), fleet.artifacts.get(task.name)
+    return Agents(pod=pod, artifact=artifact, lost=lost if run == task.spec.run_id else 0, refused=refused)
+
+
+def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
+    """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
+    ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
+    if task is None:
+        return _resume(fleet, terms, node, now)
+    if node.name in fleet.unsettled:
+        message = f"whether node {node.name} was started is not known, since the API server did not answer"
+        return MarkTask(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
+    if terms is None:
+        detail = f"the spec is not accepted and node {node.name} is untouched"
+        return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
+    if (obstacle := _obstacle(fleet, terms.spec, node, now)) is not None:
+        return _turn_back(fleet, node, obstacle, ours=ours)
+    if terms.spec.action is RolloutAction.PLAN:
+        return _precheck(fleet, terms, node, now)
+    if not node.unschedulable and not ours:
+        message = f"node {node.name} is cordoned for its upgrade"
+        return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+    if (pods := fleet.pods.get(node.name)) is None:
+        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
+    return StartTask(
+        node=node.name,
+        spec=_started(fleet, terms, node, TaskAction.UPGRADE, cordon=cordon, now=now),
+        baseline=claims.render(claims.capture(pods)),
+        claims=fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is to go from {node.kubelet_version} to {terms.spec.version}",
+    )
+
+
+def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
+    """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
+
+    Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
+    """
+    name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
+    if (failure := record_of(fleet, name)) is not None:
+        return _end_without_task(fleet, node, failure, ours=ours)
+    looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
+    if looking or fleet.tasks.get(name) is not None:
+        return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
+    if terms is None or not serves(terms.spec.artifact, node.platform):
+        message = f"the task of node {name} is gone, and is made again once the spec is accepted"
+        return Wait(node=name, reason=Reason.TASK_LOST, message=message)
+    if not node.unschedulable:
+        message = f"node {name} is cordoned, for a run may be going on although its task is gone"
+        return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
+    spec = _started(
+        fleet, terms, node, TaskAction.UPGRADE, cordon=CordonRecord(was_unschedulable=not ours, by_us=ours), now=now
+    )
+    spec = replace(spec, resumes=True)
+    if not selects(terms.spec.nodes, node):
+        because = f"node {name} is not selected any more"
+        spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
+    message = f"the task of node {name} is gone, and is made again: a run may be going on"
+    return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
+
+
+def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure, *, ours: bool) -> NodeAction:
+    """Clean up after a run whose verdict is on record, and whose task is gone."""
+    name = node.name
+    if ours and failure.outcome is not Verdict.ROLLBACK_FAILED:
+        return RestoreCordon(
+            node=name, view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again"
+        )
+    if pods := pods_of(fleet, name):
+        return DeleteAgent(node=name, pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
+
+
+def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime) -> StartTask:
+    """Start a precheck: it neither cordons the node nor needs a baseline."""
+    return StartTask(
+        node=node.name,
+        spec=_started(
+            fleet, terms, node, TaskAction.PRECHECK, cordon=CordonRecord(was_unschedulable=node.unschedulable), now=now
+        ),
+        baseline="",
+        claims=fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is looked at for {terms.spec.version}",
+    )
+
+
+def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
+    """Undo the cordon of a node that is not started after all, then free its slot.
+
+    Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
+    """
+    if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
+        return MarkTask(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
+    if ours:
+        return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
+    return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
+
+
+def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Finding | None:
+    """Return why a node that was admitted but not touched must not be started after all, or None."""
+    if fleet.upgrade.deleting:
+        detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+        return Finding(reason=Reason.DELETING, detail=detail, remedy="")
+    if spec.action is RolloutAction.ABORT:
+        detail = f"spec.action is Abort and node {node.name} is untouched"
+        return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
+    return judge(candidate(fleet, spec, node, now))
+
+
+def _started(
+    fleet: FleetSnapshot, terms: Terms, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
+) -> TaskSpec:
+    """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
+    own, spec = fleet.own_task(node.name), terms.spec
+    fresh = task_spec(fleet, spec, node, wave=terms.waves[node.name], order=0, now=now)
+    return replace(
+        fresh,
+        run_id=of_kind(fresh.run_id, RunKind.PRECHECK if action is TaskAction.PRECHECK else RunKind.UPGRADE),
+        order=fresh.order if own is None else own.spec.order,
+        retry=fresh.retry if own is None else own.spec.retry,
+        action=action,
+        deadline=now + spec.timeouts.node,
+        guard=GuardGrant(wanted=_may_guard(fleet, spec)),
+        cordon=cordon,
+    )
+
+
+def _may_guard(fleet: FleetSnapshot, spec: UpgradeSpec) -> bool:
+    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+    return wanted and guard.obstacle(fleet.server, fleet.guard) is None
+
+
+def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    """Decide the verdict on a finished run, once the guard no longer keeps the kubelet from reporting not Ready."""
+    if was_touched(task.reported):
+        if (ending := guard_lifecycle.end(fleet, task, now)) is not None:
+            return ending
+        if (heard := guard_lifecycle.reports_by(fleet, task)) is not None and now < heard:
+            message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
+            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
+    verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
+    if isinstance(verdict, Finding):
+        return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
+    return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
+
+
+# Which actions for a node may follow at once on the one before, without a pass in between.
+#
+# Only what the last action has led to, and what reads nothing that a pass reads for all nodes, such as the parameters
+# of the readiness guard or the failures of agents before this one.
+
+_STEPS: dict[type[NodeAction], tuple[type[NodeAction], ...]] = {
+    Cordon: (StartTask,),
+    StartTask: (CreateAgent,),
+    Judge: (RestoreCordon, DeleteAgent, Release),
+}
+
+
+def following(done: NodeAction | None, planned: Iterable[NodeAction]) -> tuple[NodeAction, ...]:
+    """Return those of a node's next actions that may be carried out at once.
+
+    Args:
+        done: The action that was carried out last; None if the node's pods have been read, for which it waited: then
+            all may.
+        planned: What is planned for the node now, in order. What comes after an action that may not, may not either.
+    """
+    if done is None:
+        return tuple(planned)
+    allowed = _STEPS.get(type(done), ())
+    return tuple(takewhile(lambda action: isinstance(action, allowed), planned))
+
+
+def leads_on(done: NodeAction) -> bool:
+    """Report whether anything may follow at once."""
+    return type(done) in _STEPS
+
+
+# The end of a node's stay in flight: what is cleaned up, in which order, before its slot is free.
+
+
+def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
+    """Clean up after the verdict: guard, cordon, agent and task; once nothing of it remains, free the slot."""
+    name, verdict = node.name, task.verdict
+    lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
+    remains = list[NodeAction]()
+    if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
+        remains.append(lifting)
+    if not lost and node.cordoned_by == fleet.upgrade.uid:
+        message = f"node {name} is schedulable again"
+        remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
+    message = f"the run on node {name} is over"
+    remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
+    if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
+        message = f"node {name} is accounted for"
+        remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
+    if remains:
+        return tuple(remains)
+    reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
+    message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
+    return (FreeSlot(node=name, reason=reason, message=message),)
+
+
+def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: NodeFailure | None = None) -> NodeAction:
+    """Delete agent and task of a node on which nothing can or need be done, then free its slot.
+
+    A task with a verdict stays: the write that frees the slot puts it on record.
+    """
+    if pods := pods_of(fleet, name):
+        return DeleteAgent(node=name, pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
+    if (task := fleet.own_task(name)) is not None and task.verdict is None:
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
+    return FreeSlot(node=name, reason=reason, message=message, failure=failure)
+
+
+def pods_of(fleet: FleetSnapshot, name: NodeName) -> tuple[AgentPodView, ...]:
+    """Return the pods of a node's run that are still to be deleted."""
+    found = (fleet.agents.get(name), fleet.artifacts.get(name))
+    return tuple(pod for pod in found if pod is not None and not pod.deleting)

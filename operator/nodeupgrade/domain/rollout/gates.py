@@ -1,0 +1,215 @@
+"""Gates: each decides whether any node may be started now, and if not, why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.durations import render_duration
+from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import WaveStatus
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout import health
+from nodeupgrade.domain.rollout.health import HealthStatus
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.waves import WavePosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The facts that gates and budgets decide from."""
+
+    rollout: RolloutView
+    position: WavePosition
+    now: datetime
+
+
+Gate = Callable[[Situation], Finding | None]
+
+
+def object_stays(situation: Situation) -> Finding | None:
+    """Start nothing while the NodeUpgrade is being deleted."""
+    if not situation.rollout.upgrade.deleting:
+        return None
+    return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
+
+
+def not_aborted(situation: Situation) -> Finding | None:
+    """Start nothing in an aborted rollout."""
+    if situation.rollout.spec.action is not RolloutAction.ABORT:
+        return None
+    return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
+
+
+def not_ended_by_a_check(situation: Situation) -> Finding | None:
+    """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
+    name = ended_by(situation.rollout)
+    return Finding(reason=Reason.ABORTED, detail=told_end(name)) if name else None
+
+
+def no_node_is_lost(situation: Situation) -> Finding | None:
+    """Start nothing while a node could not be rolled back: a person must repair it first."""
+    lost = [s.node for s in situation.rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    gone = situation.rollout.departed.listed
+    lost += [each.node for each in gone if each.outcome is Verdict.ROLLBACK_FAILED]
+    if not lost:
+        return None
+    return Finding(
+        reason=Reason.ROLLBACK_FAILED, detail=f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
+    )
+
+
+def threshold(situation: Situation) -> Finding | None:
+    """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
+    rollout = situation.rollout
+    limit = rollout.spec.strategy.failure_threshold.of(rollout.total + rollout.departed.total)
+    if rollout.failed < max(1, limit):
+        return None
+    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(rollout.failed, 'node')} failed")
+
+
+def wave_threshold(situation: Situation) -> Finding | None:
+    """Stop when as many nodes of one wave have failed as its own threshold says."""
+    for wave in situation.rollout.waves:
+        if wave.terms.failure_threshold is None:
+            continue
+        if wave.failed >= max(1, wave.terms.failure_threshold.of(wave.total)):
+            detail = f"{counted(wave.failed, 'node')} of wave {wave.name} failed"
+            return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=detail)
+    return None
+
+
+def not_paused(situation: Situation) -> Finding | None:
+    """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
+    rollout = situation.rollout
+    if rollout.upgrade.braked:
+        detail = "paused by the annotation nodeupgrade.dev/pause"
+        return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to go on")
+    if rollout.spec.action is RolloutAction.PAUSE:
+        return Finding(reason=Reason.PAUSED, detail="paused")
+    return None
+
+
+def in_time(situation: Situation) -> Finding | None:
+    """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
+    rollout, timeouts = situation.rollout, situation.rollout.spec.timeouts
+    if _is_late(rollout.upgrade.status.started_at, timeouts.total, situation.now):
+        return _late("the rollout", timeouts.total)
+    wave = _current(situation)
+    if wave is not None and _is_late(wave.started_at, timeouts.wave, situation.now):
+        return _late(f"wave {wave.name}", timeouts.wave)
+    return None
+
+
+def no_health_check_fails(situation: Situation) -> Finding | None:
+    """Start nothing while a health check fails or cannot be evaluated, and tell of it in the soak of a wave, too."""
+    return objection(situation.rollout)
+
+
+def wave_has_its_turn(situation: Situation) -> Finding | None:
+    """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
+    at = situation.position
+    return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
+
+
+def window_is_open(situation: Situation) -> Finding | None:
+    """Start nodes only inside windows, and never in a blackout."""
+    spec, now = situation.rollout.spec, situation.now
+    if is_open(spec.windows, spec.blackouts, now):
+        return None
+    opens = next_opening(spec.windows, spec.blackouts, now)
+    until = "no window opens any more" if opens is None else f"the next window opens at {timestamp(opens)}"
+    return Finding(reason=Reason.WAITING_FOR_WINDOW, detail=until)
+
+
+def health_checks_have_held(situation: Situation) -> Finding | None:
+    """Start nothing until every health check has held for long enough, also since the last node was finished."""
+    return awaited(situation.rollout)
+
+
+GATES: tuple[Gate, ...] = (
+    object_stays,
+    not_aborted,
+    not_ended_by_a_check,
+    no_node_is_lost,
+    threshold,
+    wave_threshold,
+    not_paused,
+    in_time,
+    no_health_check_fails,
+    wave_has_its_turn,
+    window_is_open,
+    health_checks_have_held,
+)
+"""Gates for upgrades; if several are closed, the first one is reported."""
+
+PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
+"""Gates for ``action: Plan``, which changes nothing."""
+
+
+def _current(situation: Situation) -> WaveStatus | None:
+    index, waves = situation.position.index, situation.rollout.upgrade.status.waves
+    return waves[index] if index < len(waves) else None
+
+
+def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:
+    return since is not None and limit is not None and now > since + limit
+
+
+def _late(what: str, limit: timedelta | None) -> Finding:
+    return Finding(
+        reason=Reason.TIMED_OUT, detail=f"{what} has taken longer than {render_duration(limit or timedelta())}"
+    )
+
+
+# The health checks of a rollout: what they object to now, at its end, and what is known of each.
+
+
+def unproven(rollout: RolloutView) -> Finding | None:
+    """Return why a rollout whose nodes are all upgraded has not succeeded yet; None if it has, or changed nothing."""
+    if rollout.upgrade.status.started_at is None:
+        return None
+    return objection(rollout) or awaited(rollout)
+
+
+def ended_by(rollout: RolloutView) -> str | None:
+    """Return the health check that ends the rollout; None if none does.
+
+    What the status records stays. Nothing is ended before a node was started.
+    """
+    status = rollout.upgrade.status
+    if status.ended_by_check or status.started_at is None or rollout.spec.action is RolloutAction.PLAN:
+        return status.ended_by_check
+    return health.ending(rollout.spec.health_checks, rollout.fleet.health, rollout.now)
+
+
+def told_end(name: str) -> str:
+    """Say which check has ended the rollout."""
+    return f"health check {name} failed, at which its onFailure ends the rollout"
+
+
+def statuses(rollout: RolloutView) -> tuple[HealthStatus, ...]:
+    """Return what is known of each check."""
+    return tuple(health.status_of(check, rollout.fleet.health, rollout.now) for check in rollout.spec.health_checks)
+
+
+def objection(rollout: RolloutView) -> Finding | None:
+    """Return which health check fails or cannot be evaluated; None if there is none."""
+    return health.objection(rollout.spec.health_checks, rollout.fleet.health, rollout.now)
+
+
+def awaited(rollout: RolloutView) -> Finding | None:
+    """Return which health check has yet to hold for as long as it must; None if there is none."""
+    return health.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, _last_verdict(rollout))
+
+
+def _last_verdict(rollout: RolloutView) -> datetime | None:
+    """Return when the last node was finished; None if none was."""
+    tasks = (member.task for member in rollout.members.values() if member.judged is not None)
+    verdicts = (task.verdict for task in tasks if task is not None)
+    times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    times += [failure.time for failure in rollout.departed.listed if failure.time is not None]
+    return max(times, default=None)

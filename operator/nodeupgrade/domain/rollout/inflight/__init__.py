@@ -1,1 +1,0 @@
-"""The lifecycle of a node in a rollout: claim, run, verdict, retry."""

@@ -1,0 +1,165 @@
+"""Which nodes belong to a rollout: those selected and, once the plan is made, those claimed."""
+
+from collections.abc import Collection
+
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.artifact import Artifact
+from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
+from nodeupgrade.domain.rollout.failures import (
+    KEPT,
+    is_on_record,
+    kept,
+    record_of,
+)
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def selects(selection: NodeSelection, node: NodeView) -> bool:
+    """Report whether ``spec.nodes`` selects this node."""
+    if node.name in selection.exclude.names:
+        return False
+    if (excluded := selection.exclude.selector) is not None and matches_labels(excluded, node.labels):
+        return False
+    if node.name in selection.names:
+        return True
+    if not selection.control_plane and any(label in node.labels for label in CONTROL_PLANE_LABELS):
+        return False
+    return selection.all or (selection.selector is not None and matches_labels(selection.selector, node.labels))
+
+
+def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
+    """Return the nodes that hold a slot, sorted by name.
+
+    An open task of this rollout holds one even if the status does not list it: the status may have been edited or
+    restored from a backup, and the budget must hold all the same.
+    """
+    opened = (name for name, task in fleet.tasks.items() if task.open and fleet.own_task(name) is not None)
+    return tuple(sorted({*fleet.upgrade.status.in_flight, *opened}))
+
+
+def is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, flying: Collection[NodeName]) -> bool:
+    """Report whether a node belongs to the rollout.
+
+    It does if it holds a slot, has a verdict, failed, matches now, or is named although it does not exist.
+    """
+    if name in flying:
+        return True
+    task, node = fleet.tasks.get(name), fleet.nodes.get(name)
+    if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
+        told = node is not None or task.verdict.outcome not in KEPT
+        return told or is_on_record(fleet.upgrade.status, task)
+    if node is None:
+        return name in spec.nodes.names and name not in spec.nodes.exclude.names
+    return selects(spec.nodes, node) or record_of(fleet, name) is not None
+
+
+def came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
+    """Report whether a node that is selected was none of the plan's: only those that were claimed then take part.
+
+    A node that is selected by name always takes part, and so does whatever comes in the place of one that failed.
+    """
+    if fleet.upgrade.status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT:
+        return False
+    if node.name in spec.nodes.names or any(each.node == node.name for each in kept(fleet.upgrade.status).listed):
+        return False
+    return needs_claim(fleet, spec, node)
+
+
+def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:
+    """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
+    task = fleet.own_task(name)
+    given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
+    return None if given_back else task
+
+
+def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
+    """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
+    if node.name in fleet.unreadable:
+        return False
+    needs = node.kubelet_version != spec.version and serves(spec.artifact, node.platform)
+    return needs and claim_of(fleet, node.name) is None
+
+
+def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
+    """Report whether another rollout's task may be taken over: rollout and run are over, and nothing is broken."""
+    if task.spec.upgrade_ref.uid in active_upgrades:
+        return False
+    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
+        return True
+    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
+
+
+def serves(artifact: Artifact, platform: str) -> bool:
+    """Report whether there is a kubelet for a platform; an image serves every platform that its index lists."""
+    return artifact.image is not None or platform in {**(artifact.platforms or {}), **(artifact.pre_staged or {})}
+
+
+def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
+    """Return the artifact for a platform.
+
+    Raises:
+        KeyError: It does not serve the platform.
+    """
+    if (image := artifact.image) is not None:
+        return TaskArtifact(
+            kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=image.pull_secret
+        )
+    if download := (artifact.platforms or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
+    file = (artifact.pre_staged or {})[platform]
+    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
+
+
+# Failures on record of which no member of the rollout tells any more: its Node or its task is gone.
+
+
+# Orphaned cordons: cordons of a NodeUpgrade that is gone or has ended, and when it is safe to remove them.
+
+_NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
+
+
+def is_orphaned(node: NodeView, active_upgrades: frozenset[str]) -> bool:
+    """Report whether a node carries a cordon of ours whose NodeUpgrade is no longer active."""
+    return bool(node.unschedulable and node.cordoned_by) and node.cordoned_by not in active_upgrades
+
+
+def decide(node: NodeView, task: Task | None, pod: AgentPodView | None, problem: str = "") -> RestoreCordon | Wait:
+    """Remove an orphaned cordon if the run for which it was made is over; else report why not.
+
+    Args:
+        node: The node, for which ``is_orphaned`` holds.
+        task: Its task as it is now; None if there is none.
+        pod: Its agent pod; None if there is none.
+        problem: Why its task cannot be read; empty if it can.
+    """
+    obstacle = problem or _obstacle(node, task, pod)
+    if not obstacle:
+        message = f"node {node.name} is schedulable again: the NodeUpgrade that cordoned it is gone and its run is over"
+        return RestoreCordon(node=node.name, view=node, reason=Reason.UNCORDONED, message=message)
+    detail = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {obstacle}"
+    message = sentence(Reason.CORDON_LEFT_BEHIND, detail)
+    return Wait(node=node.name, reason=Reason.CORDON_LEFT_BEHIND, message=message)
+
+
+def _obstacle(node: NodeView, task: Task | None, pod: AgentPodView | None) -> str:
+    """Return why an executor may be at work or a person is needed; empty if neither is the case."""
+    if task is None or task.spec.node_uid != node.uid:
+        return "its NodeUpgradeTask is gone, so nobody tells whether its run has ended"
+    if pod is not None and not pod.over:
+        return f"agent pod {pod.name} is at work"
+    if task.reported.phase is TaskPhase.ROLLBACK_FAILED:
+        return "it could not be rolled back"
+    if task.reported.phase.terminal or (task.spec.action in _NEVER_BEGUN and task.spec.verdict is None):
+        return ""
+    return f"its run is not over ({task.reported.phase})"

@@ -1,1 +1,0 @@
-"""How many nodes may be started now, and which come first."""

@@ -1,0 +1,207 @@
+"""The state of a rollout as a whole: phase, reason and message."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
+from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
+from nodeupgrade.domain.rollout import counting, gates
+from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER, overdue
+from nodeupgrade.domain.rollout.budgets import StartDecision
+from nodeupgrade.domain.rollout.claims import may_claim
+from nodeupgrade.domain.rollout.node_state import NodeState, Place, known_reason
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutState:
+    """The state of a rollout; unless it is stalled, over or ready, it is progressing.
+
+    Attributes:
+        stalled: whether a person is needed.
+        over: whether it has ended.
+        ready: whether the requested work is done: the upgrade, or only the plan under ``action: Plan``.
+    """
+
+    phase: RolloutPhase
+    reason: Reason
+    message: str
+    stalled: bool = False
+    over: bool = False
+    ready: bool = False
+
+
+_PHASES = {
+    Reason.PAUSED: RolloutPhase.PAUSED,
+    Reason.QUEUED: RolloutPhase.QUEUED,
+    Reason.WAITING_FOR_WINDOW: RolloutPhase.WAITING_FOR_WINDOW,
+    Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
+    Reason.SOAKING: RolloutPhase.SOAKING,
+    Reason.NODE_HELD: RolloutPhase.PENDING,
+}
+
+
+def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
+    """Return the state of the rollout, given which nodes may start or why none may."""
+    counts = counting.count(rollout.members.values(), rollout.departed)
+    done = _done(rollout, counts)
+    if rollout.upgrade.deleting:
+        return RolloutState(
+            phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
+        )
+    if rollout.flying:
+        return _late(rollout, decision, done) or _flying(rollout, counts, done)
+    if rollout.spec.action is RolloutAction.ABORT:
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
+    if name := gates.ended_by(rollout):
+        message = f"{done}; {gates.told_end(name)}; see the condition Healthy."
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
+    if not counts.total:
+        message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
+        return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
+    if decision.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
+        return held_back(decision)
+    if not rollout.planned and may_claim(rollout):
+        message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+    if rollout.spec.action is RolloutAction.PLAN:
+        return _planning(rollout, decision, counts)
+    return _running(rollout, decision, counts, done)
+
+
+def held_back(decision: StartDecision) -> RolloutState:
+    """Return the state of a rollout whose next nodes have to wait."""
+    phase = RolloutPhase.STALLED if decision.stalls else _PHASES.get(decision.reason, RolloutPhase.RUNNING)
+    return RolloutState(phase=phase, reason=decision.reason, message=decision.message, stalled=decision.stalls)
+
+
+def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
+    """Return the state of a rollout that ended without success; Stalled makes tools stop waiting."""
+    return RolloutState(phase=phase, reason=reason, message=message, stalled=True, over=True)
+
+
+def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutState | None:
+    """Return the state while nodes are in flight and a person is needed all the same; None if none is.
+
+    That is so once a timeout of the rollout has passed, and once only nodes are left in flight whose runs never end.
+    """
+    if rollout.spec.action is RolloutAction.PLAN:
+        return None
+    names = f"{', '.join(rollout.flying[:_NAMED])}{' …' if len(rollout.flying) > _NAMED else ''}"
+    if decision.reason is Reason.TIMED_OUT:
+        return held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
+    lost = overdue(rollout.fleet, rollout.now, STALLED_AFTER)
+    if not lost or len(lost) < len(rollout.flying) or decision.nodes:
+        return None
+    more = f" (in flight: {names})" if len(lost) > 1 else ""
+    message = f"{done}; {lost[0].message}{more}"
+    return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NODE_OVERDUE, message=message, stalled=True)
+
+
+_NAMED = 3
+
+
+def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
+    if rollout.spec.action is RolloutAction.PLAN:
+        message = (
+            f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
+        )
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+    return RolloutState(
+        phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
+    )
+
+
+def _planning(rollout: RolloutView, decision: StartDecision, counts: Counts) -> RolloutState:
+    """Return the state under ``action: Plan``, which upgrades nothing."""
+    if any(member.place is Place.PENDING for member in rollout.members.values()):
+        if decision.reason is Reason.PAUSED:
+            return held_back(decision)
+        message = f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at"
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+    objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
+    if objecting:
+        because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
+        message = sentence(Reason.HAZARDS_FOUND, because)
+        return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
+    nodes = counted(counts.total - counts.skipped, "node")
+    message = f"nothing objects to the upgrade of {nodes}{counting.told_of_accepted(rollout)}"
+    return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
+
+
+def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done: str) -> RolloutState:
+    aborts = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
+    left = counts.pending + sum(member.again is not None for member in rollout.members.values())
+    if left and decision.reason is Reason.FAILURE_THRESHOLD_REACHED and aborts:
+        failed = counted(counting.failed(counts), "node")
+        message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
+    if left and decision.reason is Reason.PAUSED:
+        message = (
+            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {decision.message}"
+        )
+        return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
+    if counts.pending or (left and decision.stalls):
+        message = decision.message or f"{done}, {counts.pending} to go"
+        return held_back(StartDecision(reason=decision.reason, message=message))
+    if blocking := [s for s in rollout.members.values() if s.place is Place.REFUSED]:
+        return _blocked(blocking)
+    return _concluded(rollout, counts, done)
+
+
+def _blocked(blocking: list[NodeState]) -> RolloutState:
+    """Return the state when only refused nodes are left: wait for those that may pass, stall on the others."""
+    lasting = [member for member in blocking if not member.blocks]
+    first = (lasting or blocking)[0]
+    reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
+    more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
+    return RolloutState(
+        phase=RolloutPhase.STALLED if lasting else RolloutPhase.PENDING,
+        reason=reason,
+        message=first.message + more,
+        stalled=bool(lasting),
+    )
+
+
+def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
+    """Return the final state, once no node is left to upgrade."""
+    members = tuple(rollout.members.values())
+    unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
+    unsuccessful += [(known_reason(each.reason), each.message) for each in rollout.departed.listed]
+    if number := len(unsuccessful) + rollout.departed.more.failed + rollout.departed.more.refused:
+        others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
+        others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
+        more = f" ({counted(number - 1, 'more node')} did not succeed)" if number > 1 else ""
+        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes did not succeed that are gone")
+        alike = {reason for reason, _ in unsuccessful}
+        only = next(iter(alike)) if len(alike) == 1 and number == len(unsuccessful) else others
+        return ended(RolloutPhase.FAILED, only, first + more)
+    if (unproven := gates.unproven(rollout)) is not None:
+        return held_back(StartDecision(reason=unproven.reason, message=f"{done}; {unproven.message}"))
+    if counts.skipped == counts.total:
+        reason = _only(members) or Reason.COMPLETED_WITH_SKIPS
+        reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
+    else:
+        reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
+    return RolloutState(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
+
+
+def _done(rollout: RolloutView, counts: Counts) -> str:
+    reached = counts.succeeded + counting.skips(rollout).get(Reason.ALREADY_AT_TARGET, 0)
+    passed_over = counts.succeeded + counts.skipped - reached
+    runs = "runs" if counts.total == 1 else "run"
+    done = f"{reached} of {counted(counts.total, 'node')} {runs} {rollout.spec.version}"
+    skipped = f", {passed_over} skipped" if passed_over else ""
+    return f"{done}{skipped}{counting.told_of_accepted(rollout)}"
+
+
+def _only(members: Iterable[NodeState]) -> Reason | None:
+    reasons = {member.reason for member in members}
+    return next(iter(reasons)) if len(reasons) == 1 else None
+
+
+def _count_checked(rollout: RolloutView) -> int:
+    return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in rollout.members.values())

@@ -1,1 +1,0 @@
-"""What a NodeUpgrade reports: phase, counts, conditions and events."""

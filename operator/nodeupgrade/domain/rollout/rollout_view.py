@@ -1,0 +1,101 @@
+"""The view of a whole rollout: every member with its state and its wave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.departed import Departed, departed, together
+from nodeupgrade.domain.rollout.membership import in_flight, needs_claim
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.recall import Recall
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.waves import WaveRoster, rosters
+
+# Failures on record of which no member of the rollout tells any more: its Node or its task is gone.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutView:
+    """A rollout at one moment.
+
+    Attributes:
+        now: that moment, UTC.
+        members: by node name, in upgrade order: wave by wave.
+        waves: the members, by wave.
+        flying: nodes that hold a slot.
+        unclaimed: members that must be claimed before the plan is made.
+        held: members that another rollout holds.
+        departed: failures on record of which no member tells any more.
+    """
+
+    fleet: FleetSnapshot
+    spec: UpgradeSpec
+    now: datetime
+    members: Mapping[NodeName, NodeState]
+    waves: tuple[WaveRoster, ...]
+    flying: tuple[NodeName, ...]
+    unclaimed: tuple[NodeState, ...]
+    held: tuple[NodeState, ...]
+    departed: Departed
+
+    @property
+    def upgrade(self) -> Upgrade:
+        """The NodeUpgrade."""
+        return self.fleet.upgrade
+
+    @property
+    def total(self) -> int:
+        """Number of members."""
+        return len(self.members)
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(member.failed for member in self.members.values()) + self.departed.failed
+
+    @property
+    def planned(self) -> bool:
+        """Whether every member that needs a claim has one."""
+        return (
+            bool(self.members or self.departed.total)
+            and not self.unclaimed
+            and (self.upgrade.status.planned_at is not None or not self.held)
+        )
+
+
+def view_rollout(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> RolloutView:
+    """Return the view of a rollout at a given moment; with ``recall``, at the price of what has changed since."""
+    flying = in_flight(fleet)
+    members = (recall or Recall()).members(fleet, spec, now, frozenset(flying))
+    held, unclaimed = list[NodeState](), list[NodeState]()
+    planned = fleet.upgrade.status.planned_at is not None
+    for state in members.values():
+        refused = state.place is Place.REFUSED
+        if refused and state.reason is Reason.OVERLAP_CONFLICT:
+            held.append(state)
+        elif (
+            state.task is not None
+            or state.place is Place.IN_FLIGHT
+            or state.view is None
+            or state.reason is Reason.NOT_IN_PLAN
+            or (state.record is not None and not fleet.upgrade.retry_asked)
+        ):
+            continue
+        elif not (planned and state.reason is Reason.WRITE_REFUSED) and needs_claim(fleet, spec, state.view):
+            unclaimed.append(state)
+    gone = departed(fleet.upgrade.status, members.values())
+    return RolloutView(
+        fleet=fleet,
+        spec=spec,
+        now=now,
+        members=members,
+        waves=rosters(spec.waves, members, gone),
+        flying=flying,
+        unclaimed=tuple(unclaimed),
+        held=tuple(held),
+        departed=together(gone.values()),
+    )

@@ -1,0 +1,162 @@
+"""Admission checks of the state that a node is in: may it be touched now?"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.domain.check import check, check_one
+from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
+from nodeupgrade.domain.rollout.candidate import Candidate, named, task_of_others
+from nodeupgrade.domain.rollout.membership import is_claimable, is_orphaned
+from nodeupgrade.kubelet import history
+
+PATIENCE = timedelta(minutes=5)
+"""How long a node may be not Ready before it is skipped.
+
+Restarting a kubelet or a runtime takes seconds, a reboot minutes. By default, Kubernetes leaves the pods of such a node
+in place for the same time.
+"""
+
+
+REMOVERS = {
+    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler removes it",
+    "karpenter.sh/disrupted": "Karpenter replaces it",
+    "karpenter.sh/disruption": "Karpenter replaces it",
+}
+"""Keys of taints that mean the end of a node, and what they say."""
+
+_BEGINNING = tuple(action.__name__ for action in (Claim, Cordon, StartTask))
+"""The writes that begin the upgrade of a node."""
+
+
+@check_one(Reason.OBJECT_UNREADABLE, acceptable=False)
+def task_is_readable(candidate: Candidate) -> Finding | None:
+    """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
+    if not candidate.unreadable:
+        return None
+    detail = f"{named(candidate)} has a task for which holds: {candidate.unreadable}"
+    return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
+
+
+@check_one(Reason.OVERLAP_CONFLICT, acceptable=False)
+def node_is_free(candidate: Candidate) -> Finding | None:
+    """No other rollout holds the node."""
+    task = task_of_others(candidate)
+    if task is None or is_claimable(task, candidate.active_upgrades):
+        return None
+    detail = f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
+    return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
+
+
+@check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
+def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
+    """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
+    node = candidate.node
+    foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
+    if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+        return None
+    if is_orphaned(node, candidate.active_upgrades):
+        because = f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
+        return Finding(reason=Reason.CORDON_LEFT_BEHIND, detail=because)
+    because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
+    return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
+
+
+@check_one(Reason.NODE_SKIPPED, acceptable=False)
+def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be left out."""
+    return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+
+
+@check_one(Reason.NODE_HELD, acceptable=False)
+def node_is_not_held(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
+    if candidate.spec.action is RolloutAction.PLAN:
+        return None
+    return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+
+
+def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
+    if why is None:
+        return None
+    return Finding(reason=reason, detail=f"{named(candidate)} is {what} by annotation{f': {why}' if why else ''}")
+
+
+@check_one(Reason.NODE_NOT_READY, acceptable=False)
+def node_is_ready(candidate: Candidate) -> Finding | None:
+    """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
+
+    Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and a
+    rollout that skipped them at once would end without them and report success.
+    """
+    node, because = candidate.node, f"{named(candidate)} is not Ready"
+    if node.ready:
+        return None
+    if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
+        return Finding(reason=Reason.NODE_NOT_READY, detail=because)
+    if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
+        return Finding(reason=Reason.NODE_NOT_READY, detail=f"{because} and is waited for until {timestamp(until)}")
+    return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
+
+
+@check_one(Reason.NODE_UNDER_PRESSURE, covers=(Hazard.NODE_UNDER_PRESSURE,))
+def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
+    """The node has enough memory, disk space and process IDs; otherwise its kubelet is about to evict pods."""
+    if not candidate.node.pressures:
+        return None
+    because = f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
+    return Finding(reason=Reason.NODE_UNDER_PRESSURE, detail=because)
+
+
+@check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
+def node_is_to_stay(candidate: Candidate) -> Finding | None:
+    """No autoscaler is removing the node, and kured does not reboot it."""
+    because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
+    if not because and candidate.node.reboots:
+        because = "kured reboots it"
+    detail = f"{named(candidate)} is in other hands: {because}"
+    return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
+
+
+@check_one(Reason.WRITE_REFUSED, acceptable=False)
+def writes_are_accepted(candidate: Candidate) -> Finding | None:
+    """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
+    name, node, task = candidate.node.name, candidate.node, candidate.task
+    done = {  # even if the response to the write was lost
+        Claim.__name__: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
+        Cordon.__name__: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
+    }
+    due = (action for action in _BEGINNING if not done.get(action))
+    known = (setback for action in due if (setback := candidate.setbacks.get((name, action))) is not None)
+    setback = next((each for each in known if candidate.now < each.again), None)
+    return None if setback is None else setback.finding(name)
+
+
+@check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
+def placements_are_met(candidate: Candidate) -> Iterator[Finding]:
+    """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
+    for pod in _active_pods(candidate):
+        if problem := unmet_placement(pod, candidate.node):
+            detail = f"pod {pod} on {named(candidate)}: {problem}"
+            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod), detail=detail)
+
+
+@check(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,), covers=(Hazard.TAINT_NOT_TOLERATED,))
+def taints_are_tolerated(candidate: Candidate) -> Iterator[Finding]:
+    """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
+    if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
+        return
+    for pod in _active_pods(candidate):
+        if taint := untolerated_taint(pod, candidate.node):
+            detail = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
+            yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod), detail=detail)
+
+
+def _active_pods(candidate: Candidate) -> list[Pod]:
+    return [pod for pod in candidate.pods or () if not pod.finished and not pod.terminating]

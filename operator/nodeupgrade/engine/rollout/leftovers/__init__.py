@@ -1,1 +1,0 @@
-"""What is left behind in the cluster, and taken away: orphaned cordons, guards and agents."""

@@ -1,0 +1,291 @@
+"""Sources of Nodes, tasks, agent pods and NodeUpgrades for a pass: live lists or informers."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar, cast
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
+from nodeupgrade.domain.nodes import NodeView, view_node
+from nodeupgrade.engine.informer import Delta, Informer, ObjectCache, Timing
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, RejectedError, Resource
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetObjects:
+    """All Nodes, tasks, agent pods and their artifacts' pods by node, and all NodeUpgrades by name.
+
+    Attributes:
+        unreadable: by node, why this version cannot parse the Node or its task.
+    """
+
+    nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
+    tasks: Mapping[NodeName, Task] = field(default_factory=dict)
+    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
+
+
+class FleetSource(Protocol):
+    """A source of the fleet's objects."""
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:
+        """Return all objects, none of them older than this state of the NodeUpgrade.
+
+        The limit on nodes in flight depends on this: a slot that is free in this state was freed by a writer that saw
+        the run end, so no later reader may still see that run in progress, or an earlier one.
+
+        Raises:
+            UnavailableError: The objects cannot be read at the moment.
+        """
+        ...
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return all Nodes, possibly outdated."""
+        ...
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
+
+        Raises:
+            UnavailableError: They cannot be read at the moment.
+        """
+        ...
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return all NodeUpgrades as they are now, by name.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        ...
+
+
+class LiveFleet:
+    """Lists everything on every pass: always current, but expensive for a large fleet.
+
+    Args:
+        kube: The API server.
+        namespace: The namespace of agent pods; None for callers that do not need them.
+    """
+
+    def __init__(self, kube: KubeApi, namespace: str | None) -> None:
+        self._kube = kube
+        self._agents = None if namespace is None else PODS.within(namespace)
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
+        """Return all objects as the API server lists them now."""
+        return _assemble(
+            await self._all(NODES, view_node),
+            await self._all(TASKS, parse_task),
+            ObjectCache(view_agent)
+            if self._agents is None
+            else await self._all(self._agents, view_agent, AGENT_LABELS),
+            await self.upgrades_listed(),
+        )
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return the Nodes as the API server lists them now."""
+        return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
+        """Return the nodes whose tasks are open or cannot be read now."""
+        return _opened(await self._all(TASKS, parse_task))
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return the NodeUpgrades as the API server lists them now."""
+        return {body["metadata"]["name"]: known_upgrade(body) for body in await self._kube.list(UPGRADES)}
+
+    async def _all(
+        self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
+    ) -> ObjectCache[T]:
+        cache = ObjectCache(view)
+        for body in await self._kube.list(resource, labels=labels):
+            cache.learn(body)
+        return cache
+
+
+class InformedFleet:
+    """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
+
+    Args:
+        kube: The API server.
+        namespace: The namespace of agent pods.
+        on_change: Called with the name of a NodeUpgrade whose objects changed; with None if it may be any of them.
+        on_error: Called with kind and error when listing or watching fails.
+    """
+
+    def __init__(
+        self,
+        kube: KubeApi,
+        namespace: str,
+        *,
+        on_change: Callable[[str | None], None] = lambda _name: None,
+        on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._on_change = on_change
+        self._written: dict[str, int] = {}
+        self.upgrades = UpgradeCache(kube)
+
+        def trouble(resource: Resource) -> Callable[[str], None]:
+            return lambda problem: on_error(resource.kind, problem)
+
+        self.nodes = Informer(
+            kube, NODES, view_node, on_change=self._node_changed, on_error=trouble(NODES), timing=timing
+        )
+        self.tasks = Informer(
+            kube, TASKS, parse_task, on_change=self._task_changed, on_error=trouble(TASKS), timing=timing
+        )
+        self.agents = Informer(
+            kube, PODS.within(namespace), view_agent, labels=AGENT_LABELS, on_change=self._agent_changed,
+            on_error=trouble(PODS), timing=timing,
+        )  # fmt: skip
+
+    @property
+    def informers(self) -> tuple[Informer[NodeView], Informer[Task], Informer[AgentPodView]]:
+        """The informers for Nodes, tasks and agent pods."""
+        return self.nodes, self.tasks, self.agents
+
+    async def run(self) -> None:
+        """Run all informers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run())
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:
+        """Return the cached objects, once the caches are at least as new as the NodeUpgrade.
+
+        After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
+        between. After someone else's write, wait for the watches to catch up.
+        """
+        if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
+            await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
+            self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
+        return _assemble(self.nodes, self.tasks, self.agents, self.upgrades.views)
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return the cached Nodes."""
+        return cast("Mapping[NodeName, NodeView]", self.nodes.views)
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
+        await self.tasks.at_least(version)
+        return _opened(self.tasks)
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return the NodeUpgrades as the API server lists them now."""
+        return await self.upgrades.listed()
+
+    def learn(self, resource: Resource, body: Json) -> None:
+        """Store the response to one of our own writes."""
+        if resource == UPGRADES:
+            self._written[body["metadata"]["name"]] = int(body["metadata"]["resourceVersion"])
+            self.upgrades.learn(body)
+        for informer in self.informers:
+            if informer.resource == resource:
+                informer.learn(body)
+
+    def forget(self, resource: Resource, name: str, uid: str | None) -> None:
+        """Remove an object that is gone; without ``uid``, the cached one of that name."""
+        for informer in self.informers:
+            if informer.resource == resource:
+                informer.forget(name, uid)
+
+    def follows(self, resource: Resource) -> bool:
+        """Report whether there is an informer for a resource."""
+        return any(informer.resource == resource for informer in self.informers)
+
+    def _node_changed(self, delta: Delta[NodeView]) -> None:
+        if _differs(delta):
+            self._on_change(None)
+
+    def _task_changed(self, delta: Delta[Task]) -> None:
+        if _differs(delta):
+            for name in {task.spec.upgrade_ref.name for task in (delta.before, delta.after) if task is not None}:
+                self._on_change(name)
+
+    def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
+        pod = delta.after or delta.before
+        task = None if pod is None else self.tasks.get(pod.node)
+        if delta.before != delta.after:
+            self._on_change(None if task is None else task.spec.upgrade_ref.name)
+
+
+def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:
+    """Report whether more than the resourceVersion changed: most writes to a Node are heartbeats, which we ignore."""
+    before, after = delta.before, delta.after
+    if before is None or after is None:
+        return True
+    return replace(before, resource_version=after.resource_version) != after
+
+
+class _Views(Protocol[T_co]):
+    """The common interface of a cache and an informer."""
+
+    @property
+    def views(self) -> Mapping[str, T_co]: ...
+
+    @property
+    def unreadable(self) -> Mapping[str, str]: ...
+
+
+def _opened(tasks: _Views[Task]) -> frozenset[NodeName]:
+    return frozenset({*(task.name for task in tasks.views.values() if task.open), *map(NodeName, tasks.unreadable)})
+
+
+def _assemble(
+    nodes: _Views[NodeView], tasks: _Views[Task], agents: _Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
+) -> FleetObjects:
+    return FleetObjects(
+        # Objects of both kinds have the name of their node.
+        nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
+        tasks=cast("Mapping[NodeName, Task]", tasks.views),
+        agents={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.AGENT},
+        artifacts={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.ARTIFACT},
+        unreadable=cast("Mapping[NodeName, str]", {**nodes.unreadable, **tasks.unreadable}),
+        upgrades=upgrades,
+    )
+
+
+# Reads which versions the API servers have, where they run as pods that the cluster shows.
+
+NAMESPACE = "kube-system"
+LABELS = {"component": "kube-apiserver"}
+"""Labels that kubeadm and most other installers give to their pods."""
+
+
+async def read_api_servers(kube: KubeApi) -> tuple[KubeletVersion, ...]:
+    """Return the versions of the API servers; empty if none is shown, as in a managed control plane.
+
+    What answers under one address may be any of several servers, and each may have another version.
+    """
+    try:
+        pods = await kube.list(PODS.within(NAMESPACE), labels=LABELS)
+    except RejectedError:  # somebody who may not see these pods can plan nevertheless
+        return ()
+    return tuple(version for pod in pods for version in _versions(pod))
+
+
+def _versions(pod: Json) -> Iterator[KubeletVersion]:
+    if (pod.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        image, _, tag = str(container.get("image") or "").partition("@")[0].rpartition(":")
+        if "kube-apiserver" not in image:
+            continue
+        try:
+            yield KubeletVersion.parse(tag.replace("_", "+"))
+        except UnsupportedKubelet:
+            continue

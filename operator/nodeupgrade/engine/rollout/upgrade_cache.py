@@ -1,0 +1,97 @@
+"""A cache of all NodeUpgrades, fed by events, by lists and by the responses to our own writes.
+
+Unlike an informer it does not watch: in the operator, kopf watches and passes events on. kopf reports neither deletions
+that it missed nor how far its watch has come, so a caller that needs a complete view asks for a resourceVersion
+(``at_least``) or a list (``listed``).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nodeupgrade.api.encoding.json import Json, MalformedObjectError
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.domain.catalogue import read_upgrade
+from nodeupgrade.engine.informer import ObjectCache, Reduced
+from nodeupgrade.ports.kube import (
+    UPGRADES,
+    KubeApi,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUpgrade:
+    """One NodeUpgrade; ``upgrade`` is None if this version cannot parse it."""
+
+    uid: str
+    upgrade: Upgrade | None
+
+    @property
+    def active(self) -> bool:
+        """Whether it may still touch nodes; assumed if it cannot be parsed."""
+        return self.upgrade is None or self.upgrade.active
+
+
+def known_upgrade(body: Json) -> KnownUpgrade:
+    """Return the cache entry of a NodeUpgrade, even if it cannot be parsed."""
+    uid = body["metadata"]["uid"]
+    try:
+        return KnownUpgrade(uid, read_upgrade(body))
+    except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError):
+        return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
+
+
+class UpgradeCache:
+    """NodeUpgrades by name, parsed once per change and not once per pass."""
+
+    def __init__(self, kube: KubeApi) -> None:
+        self._kube = kube
+        self._cache: ObjectCache[KnownUpgrade] = ObjectCache(known_upgrade)
+        self._listing = asyncio.Lock()
+
+    @property
+    def views(self) -> dict[str, KnownUpgrade]:
+        """The cached NodeUpgrades by name; a copy."""
+        return dict(self._cache.views)
+
+    def learn(self, body: Json) -> None:
+        """Store one version of an object, from an event or the response to a write; an outdated one is ignored."""
+        self._cache.learn(body)
+
+    def forget(self, name: str, uid: str) -> None:
+        """Remove an object that is gone."""
+        self._cache.forget(name, uid)
+
+    async def at_least(self, version: int) -> None:
+        """List, unless the cache is complete up to a resourceVersion.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        async with self._listing:
+            if self._cache.version < version:
+                await self._list()
+
+    async def listed(self) -> Mapping[str, KnownUpgrade]:
+        """List and return all NodeUpgrades.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        async with self._listing:
+            await self._list()
+            return self.views
+
+    async def _list(self) -> None:
+        """List and store all NodeUpgrades.
+
+        The caller holds the lock: an older list that arrives later would be taken for a restored backup.
+        """
+        listed, version = dict[str, Reduced[KnownUpgrade]](), 0
+        async for page in self._kube.pages(UPGRADES):
+            version = int(page.resource_version)
+            listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
+        self._cache.replace(listed, version)
+
+
+# A KubeApi that updates the caches with the responses to our own writes, so that the next pass sees them.

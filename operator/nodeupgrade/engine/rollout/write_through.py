@@ -1,0 +1,116 @@
+"""A KubeApi that updates the caches with the responses to our own writes, so that the next pass sees them."""
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from datetime import datetime
+
+from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import ConflictError, NotFoundError, Page, Resource, UnavailableError, WatchEvent
+
+
+class WriteThrough(TypedKube):
+    """Delegates to another TypedKube, and stores the results of writes in the fleet's caches.
+
+    After a deletion, and after a write that failed with a conflict or because the object is gone, or that was not
+    answered, the object is read once. The next pass then sees the current state instead of failing again until the
+    watch catches up.
+    """
+
+    def __init__(self, kube: TypedKube, fleet: InformedFleet) -> None:
+        self._kube = kube
+        self._fleet = fleet
+
+    def utcnow(self) -> datetime:
+        """Return the wall-clock time, UTC."""
+        return self._kube.utcnow()
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        """Read one object."""
+        return await self._kube.get(resource, name)
+
+    async def list(
+        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+    ) -> list[Json]:
+        """List all objects that match."""
+        return await self._kube.list(resource, labels=labels, fields=fields)
+
+    def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        """List all objects page by page."""
+        return self._kube.pages(resource, labels=labels)
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Watch objects that match."""
+        return self._kube.watch(resource, resource_version=resource_version, labels=labels, fields=fields)
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        """Create an object."""
+        async with self._refreshing(resource, body["metadata"]["name"]):
+            created = await self._kube.create(resource, body)
+        self._fleet.learn(resource, created)
+        return created
+
+    async def merge(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Json,
+        *,
+        resource_version: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        """Merge a patch into an object."""
+        async with self._refreshing(resource, name):
+            merged = await self._kube.merge(
+                resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
+            )
+        if not dry_run:
+            self._fleet.learn(resource, merged)
+        return merged
+
+    async def replace_status(
+        self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
+    ) -> Json:
+        """Replace the whole status of an object."""
+        async with self._refreshing(resource, name):
+            replaced = await self._kube.replace_status(resource, name, status, resource_version=resource_version)
+        self._fleet.learn(resource, replaced)
+        return replaced
+
+    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+        """Delete an object."""
+        async with self._refreshing(resource, name, uid):
+            await self._kube.delete(resource, name, uid=uid)
+        await self._refresh(resource, name, uid)
+
+    async def server_version(self) -> str:
+        """Return the ``gitVersion`` of the API server."""
+        return await self._kube.server_version()
+
+    @contextlib.asynccontextmanager
+    async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
+        """Refresh the cached object if the write fails because it has changed or is gone, or was not answered."""
+        try:
+            yield
+        except (ConflictError, NotFoundError, UnavailableError):
+            await self._refresh(resource, name, uid)
+            raise
+
+    async def _refresh(self, resource: Resource, name: str, uid: str | None) -> None:
+        if not self._fleet.follows(resource):
+            return
+        with contextlib.suppress(NodeUpgradeError):
+            try:
+                self._fleet.learn(resource, await self._kube.get(resource, name))
+            except NotFoundError:
+                self._fleet.forget(resource, name, uid)

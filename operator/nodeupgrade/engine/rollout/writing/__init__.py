@@ -1,1 +1,0 @@
-"""Writes in progress: which go out at the same time, and which first."""
