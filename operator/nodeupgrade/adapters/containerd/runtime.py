@@ -164,12 +164,3 @@ class ContainerdRuntime:
             tasks = self._containerd.start_tasks()().tasks
             self._pids = {task.id or task.container_id: task.pid for task in tasks}
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
-
-
-# What is true of containerd on every node: its unit, and the files that tune its restart.
-
-
-# The directories and the socket of the running containerd.
-
-
-# Client for the part of containerd's own gRPC API that this project uses.

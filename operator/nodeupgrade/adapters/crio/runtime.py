@@ -193,9 +193,3 @@ class CrioRuntime:
         """Return the version of the program that a restart would start."""
         program = "" if self._services is None else self._services.status(UNIT).program
         return self._program.version(program) if program else None
-
-
-# What is true of CRI-O on every node: its unit, and what it keeps on disk.
-
-
-# What the running CRI-O says about itself over HTTP, on the same socket as the CRI.

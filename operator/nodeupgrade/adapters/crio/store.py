@@ -231,12 +231,3 @@ def _conmon(identity: str, stat: Stat | None, processes: ProcessTable) -> Proces
     if parent is None or parent.command != CONMON or identity not in (processes.arguments(parent.pid) or ()):
         return None
     return parent.process
-
-
-# Replaces the hashes in a container's ``config.json`` and leaves every other byte unchanged. Pure.
-#
-# CRI-O keeps the kubelet's annotations twice in the OCI specification that it stores with each container: as
-# annotations of their own, and as JSON in the annotation ``io.kubernetes.cri-o.Annotations``, which is the one that it
-# reads when it starts. A container whose file it cannot read is *deleted* by a starting CRI-O, and cannot be brought
-# back. So the file is never parsed and serialized again: strings are replaced in the bytes, and everything else is
-# proven to be unchanged.

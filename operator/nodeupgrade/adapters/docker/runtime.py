@@ -244,9 +244,3 @@ def _numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: ``(20, 10, 24)`` for ``20.10.24+dfsg1``."""
     found = NUMBERS.match(version)
     return tuple(int(part) for part in found.group().split(".")) if found else ()
-
-
-# What is true of Docker on every node.
-
-
-# The running dockerd: its process, its directories, and what it says against a restart.

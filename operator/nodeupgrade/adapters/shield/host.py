@@ -65,6 +65,3 @@ class HostShield:
     def restarts(self) -> int:
         """Return how often the runtime took its path back while the shield was raised."""
         return self._exchange.restarts()
-
-
-# The system calls behind the exchange of sockets.

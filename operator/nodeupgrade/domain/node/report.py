@@ -62,6 +62,3 @@ def report_of(journal: Journal) -> RunReport | None:
         MalformedFileError: another version of this program wrote it.
     """
     return None if journal.finished is None else from_json(RunReport, journal.finished.payload, strict=True)
-
-
-# The NodeUpgradeTask's status for everything that may become of a run, from nothing that is not on disk.

@@ -71,8 +71,3 @@ class RunRequest:
             settle=verify.settle.total_seconds(),
             shield_hold=verify.shield_hold.total_seconds(),
         )
-
-
-# Preview what an upgrade would do on a node, and what a plain kubelet swap would do instead.
-#
-# Both are derived from the same examination that a real run is planned from, so that the two never differ.

@@ -208,6 +208,3 @@ def hash_of(pod: Pod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
         UnhashableContainer: its spec contains something whose hash is not certain.
     """
     return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)
-
-
-# What is told about the manifests of static pods, in previews and in the status of a run.

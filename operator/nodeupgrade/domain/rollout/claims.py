@@ -132,18 +132,6 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
 # source that the node side does not control: container identity and restart count in pod status. It is compact because
 # it is kept in an annotation, so that it outlives the operator.
 
-
-# Retries: which nodes are retried, on request or automatically, and how their tasks are reopened.
-#
-# Used by claims, which adds the writes to the plan. A reopened node waits for its turn like any other.
-
-
-# The baseline: a node's containers as the API shows them before a run, for comparison afterwards.
-#
-# The node side compares far more (processes, their monitors, start times). The baseline is a second opinion from a
-# source that the node side does not control: container identity and restart count in pod status. It is compact because
-# it is kept in an annotation, so that it outlives the operator.
-
 _ID_CHARACTERS = 12
 
 

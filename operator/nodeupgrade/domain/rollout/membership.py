@@ -121,9 +121,6 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
     return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
 
 
-# Failures on record of which no member of the rollout tells any more: its Node or its task is gone.
-
-
 # Orphaned cordons: cordons of a NodeUpgrade that is gone or has ended, and when it is safe to remove them.
 
 _NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})

@@ -92,6 +92,3 @@ class UpgradeCache:
             version = int(page.resource_version)
             listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
         self._cache.replace(listed, version)
-
-
-# A KubeApi that updates the caches with the responses to our own writes, so that the next pass sees them.

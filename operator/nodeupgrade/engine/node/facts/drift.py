@@ -132,9 +132,3 @@ def _is_known_to_server(host: HostView, layout: KubeletLayout, node: Json) -> bo
         return bool(reported["metadata"]["uid"] == metadata["uid"])
     except (Transient, StepFailed, ValueError, KeyError, TypeError):
         return None
-
-
-# Read everything that a start of a unit would read. Changes nothing.
-
-
-# The node's files as the new kubelet will find them: as they are, except for those that are exchanged with it.

@@ -204,6 +204,3 @@ def dry_run(
         return node.kubelet.dry_run(program, trial)
     except (StepFailed, Transient) as error:
         return str(error)
-
-
-# Ask a kubelet's program what it is and what it accepts. Starts nothing.
