@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.catalogue import EVERY

@@ -26,7 +26,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
 from e2e.lab.workloads import traffic, workload
-from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.journal import Journal, Mark, parse

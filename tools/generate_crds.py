@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.openapi import Kind, definition
 from tools.generated import CHECKOUT, Wanted, main
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tools.generated import CHECKOUT, Wanted, main
 
 DASHBOARD = CHECKOUT / "components" / "grafana-dashboard" / "dashboard.json"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import yaml
 
 from nodeupgrade.adapters.metrics import METRICS, MetricSpec, MetricSubject
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tools.generated import CHECKOUT, Wanted, filled, main
 
 PAGE = CHECKOUT / "docs" / "generated" / "metrics.md"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import NODES, PODS
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.scale import large_node

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.informer import Delta, Informer
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import OPERATOR

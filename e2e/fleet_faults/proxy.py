@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from e2e.fleet_faults.weather import Fault, Weather
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (

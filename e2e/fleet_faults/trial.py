@@ -13,7 +13,7 @@ from e2e.fleet_faults.oracle import Oracle
 from e2e.fleet_faults.proxy import Proxy
 from e2e.fleet_faults.replica import keep_alive, loop_time
 from e2e.fleet_faults.weather import Fault, Weather
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.election import LEASE_NAME

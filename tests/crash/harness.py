@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed

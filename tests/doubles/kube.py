@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar, cast
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     ConflictError,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.agent_pods import PodRole

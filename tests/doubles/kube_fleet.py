@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import GuardPolicy
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import RunKind, TaskAction
 from nodeupgrade.api.task.status import (
     GuardReport,
     GuardState,

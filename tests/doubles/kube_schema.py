@@ -7,11 +7,10 @@ control plane has to cope.
 from collections.abc import Iterator
 
 from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.derive import Problem
 from nodeupgrade.api.schema.openapi import Kind
-from nodeupgrade.api.schema.validation import validate
+from nodeupgrade.api.schema.validation import filled, validate
 from nodeupgrade.ports.kube import RejectedError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}

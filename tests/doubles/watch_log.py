@@ -5,7 +5,7 @@ import copy
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import ExpiredError, Resource, WatchEvent, WatchEventType
 
 REMEMBERED = 10_000

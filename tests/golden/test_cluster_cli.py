@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 import pytest
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError

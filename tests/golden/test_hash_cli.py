@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
 from nodeupgrade.kubelethash import NEWEST_MINOR
 from tests.golden.cli.cluster import FILES, Cluster, check

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e import pages
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tests.golden.cli.cluster import FILES, HERE, WORLD, Cluster
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.openapi import Column, Kind
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import RolloutPhase

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.golden.cli.cluster import HERE, NOW, WORLD, Cluster

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 POLICY_KINDS = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 GUARD = "nodeupgrade-readiness-guard"

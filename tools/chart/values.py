@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 _STRING: Json = {"type": "string"}
 _BOOLEAN: Json = {"type": "boolean"}

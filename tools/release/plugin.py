@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tools import wheels
 from tools.release.manifests import CHECKOUT
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from email.message import Message
 from pathlib import Path
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 
 def bill(wheels: Iterable[Path], *, version: str, timestamp: str) -> str:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

@@ -10,9 +10,9 @@ import aiohttp
 import tenacity
 
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.rollout.events import Notice
 from nodeupgrade.ports.notifications import DeliveryError, NoticeSender

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import RUNS, STATE
-from nodeupgrade.api.printable import printable
-from nodeupgrade.api.values import RunId
+from nodeupgrade.api.values import RunId, printable
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.packages import HELD, STATUS, record_of

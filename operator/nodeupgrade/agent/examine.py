@@ -16,12 +16,11 @@ from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import backup_path, borrow, give_back, staged_path
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.task_reporter import ReportStatus
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import attempt_of
-from nodeupgrade.api.task.spec import ArtifactKind
+from nodeupgrade.api.task.spec import ArtifactKind, attempt_of
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.agent_pods import volume_on_node

@@ -15,7 +15,7 @@ import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import TaskReporter, may_begin
-from nodeupgrade.api.shared.run_settings import GuardPolicy
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState

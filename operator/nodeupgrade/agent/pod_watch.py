@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.departures import Flaps, PodState, was_removed

@@ -18,10 +18,10 @@ from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import stage, staged_path
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import ReportStatus
-from nodeupgrade.api.encoding.json import MalformedFileError
+from nodeupgrade.api.json import MalformedFileError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import is_run_of, task_run
+from nodeupgrade.api.task.spec import is_run_of, task_run
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused

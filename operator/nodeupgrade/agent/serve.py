@@ -16,8 +16,7 @@ from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import attempt_of, task_run
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import TaskAction, attempt_of, task_run
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused

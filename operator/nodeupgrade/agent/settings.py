@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.approval import approval
-from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec
+from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec, approval
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
-from nodeupgrade.api.encoding.json import from_json
 from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.json import from_json
 from nodeupgrade.api.limits import LABEL_LENGTH, PATH_LENGTH, URL_LENGTH
-from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.model import Problem
-from nodeupgrade.api.schema.unknown import unknown
-from nodeupgrade.api.schema.validation import validate
+from nodeupgrade.api.schema.derive import Problem, schema_of
+from nodeupgrade.api.schema.validation import filled, unknown, validate
 
 _NAME = Field(
     min_length=1,

@@ -5,8 +5,7 @@ kubectl drops no columns by itself.
 
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
-from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.model import StringSchema
+from nodeupgrade.api.schema.derive import StringSchema, schema_of
 from nodeupgrade.api.schema.openapi import Column, Kind
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.task.status import TaskStatus

@@ -12,9 +12,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from nodeupgrade.api.durations import parse_duration
 from nodeupgrade.api.limits import NAME_LENGTH
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, parse_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.values import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import click
 
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.values import printable
 from nodeupgrade.cli.console import say
 
 PROGRAM = "nodeupgrade"

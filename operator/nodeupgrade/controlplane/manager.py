@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.controlplane.queue import WorkQueue

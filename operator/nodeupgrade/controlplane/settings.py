@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
-from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, read_allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

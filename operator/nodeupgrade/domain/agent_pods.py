@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.spec import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.pods import Pod, container_statuses
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 DURATION = timedelta(seconds=15)
 """How long the others wait for a leader that renews no more."""

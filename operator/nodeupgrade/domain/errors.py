@@ -11,8 +11,8 @@
     └── Inconsistent       journal and node disagree, and no rule covers it  → stop; a person must act
 """
 
-from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import NodeUpgradeError
 from nodeupgrade.domain.hazards import Finding
 
 __all__ = [

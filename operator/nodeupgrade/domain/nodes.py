@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION, asked
 from nodeupgrade.api.values import NodeName
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.hazards import Finding

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.election import (
     RENEW_WITHIN,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar, assert_never
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError
+from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import ExpiredError, KubeApi, Resource, UnavailableError, WatchEvent, WatchEventType
 

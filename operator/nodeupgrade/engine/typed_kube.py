@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion

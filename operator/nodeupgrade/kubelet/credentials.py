@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.yaml import read_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.kubelet.flags import canonical
 
 

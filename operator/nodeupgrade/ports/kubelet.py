@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 CANNOT_RUN = 126
 """Exit status for a program that exists but cannot be run, as reported by a shell and by chroot."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 
 class LeaseApi(Protocol):

@@ -4,7 +4,7 @@ from typing import Any
 
 from lupa.lua51 import LuaRuntime, lua_type
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 # A script of argocd-cm finds no string, math, io or debug library unless resource.customizations.useOpenLibs is set.
 _WITHHELD = ("string", "math", "io", "os", "debug", "package", "coroutine", "python", "require", "dofile", "loadfile")

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tests.contract.kube.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"

@@ -3,7 +3,7 @@
 Both are checked against the real programs on every recorded object (``test_real_judges.py``).
 """
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 FAILED, IN_PROGRESS, CURRENT, TERMINATING = "Failed", "InProgress", "Current", "Terminating"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tests.contract.kube.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "gitops"

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION, RETRY_ANNOTATION
 from nodeupgrade.ports.kube import NODES, UPGRADES
 from tests.contract.gitops.recorded import in_flight, is_true, reason_is

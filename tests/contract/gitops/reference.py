@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.schema.derive import MOST_NODES
-from nodeupgrade.api.schema.model import (
+from nodeupgrade.api.schema.derive import (
     ABSENT,
+    MOST_NODES,
     AnySchema,
     ArraySchema,
     BooleanSchema,

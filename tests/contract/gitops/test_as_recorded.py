@@ -8,7 +8,7 @@ import os
 import pytest
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES
 from tests.contract.gitops.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.contract.gitops.recorded import golden, is_true, load

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from lupa.lua51 import LuaError
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade import object as upgrade
 from nodeupgrade.cli.reports.changes import MANAGER
 from nodeupgrade.domain.rollout.lint import lint

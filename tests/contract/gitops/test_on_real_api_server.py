@@ -10,7 +10,7 @@ import pytest
 
 from e2e.lab.process import CommandError
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import FINALIZER, PAUSE_ANNOTATION
 from nodeupgrade.cli.reports.changes import MANAGER
 from nodeupgrade.ports.kube import UPGRADES

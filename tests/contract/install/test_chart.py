@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.lab.binaries.programs import helm
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tests.contract.install.having import have
 from tests.contract.kube.conftest import ROOT
 from tools import generate_chart

@@ -11,7 +11,7 @@ import yaml
 
 from e2e import pages
 from e2e.lab.binaries import programs
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from e2e.lab.binaries.components import resolve
 from e2e.lab.cluster.controlplane import SPARING, etcd_binary
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 VERSION = "1.33.13"
 READY_SECONDS = 300

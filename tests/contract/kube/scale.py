@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.ports.kube import TASKS, ForbiddenError

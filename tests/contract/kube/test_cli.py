@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError, to_json
-from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.json import Json, MalformedObjectError, to_json
+from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.task.spec import CordonRecord, TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.frozen import frozen_digest

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json, merge_patch
-from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, Schema
+from nodeupgrade.api.json import Json, merge_patch
+from nodeupgrade.api.schema.derive import ArraySchema, MapSchema, ObjectSchema, Schema
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.reading import problems
 from nodeupgrade.api.upgrade.spec import SPEC

@@ -12,7 +12,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.informer import Informer, Relist, Timing
 from nodeupgrade.ports.kube import (
     NODES,

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_operator_process import Rollout, serving_operator

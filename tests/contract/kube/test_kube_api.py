@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict

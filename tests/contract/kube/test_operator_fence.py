@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import FENCE
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
 from tests.contract.kube.apiserver import ApiServer

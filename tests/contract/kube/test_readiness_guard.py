@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.domain.node.cluster import Trial, node_trial, pod_trials
 from nodeupgrade.kubelet.probe_delay import exposure
 from tests.contract.kube.apiserver import ApiServer

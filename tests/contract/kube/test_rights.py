@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.departures import was_removed
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource, WatchEvent, WatchEventType
 from tests.contract.kube.apiserver import ApiServer

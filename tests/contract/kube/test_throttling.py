@@ -14,7 +14,7 @@ from aiohttp import web
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience, is_about_all_requests
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import CONFIGMAPS, NODES, UnavailableError
 from tests.contract.kube.apiserver import ApiServer
 from tests.unit.certificates import self_signed

@@ -13,7 +13,7 @@ import pytest
 
 from e2e.fleet_faults.oracle import Oracle
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.election import LEASE_NAME

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, ExpiredError, WatchEvent, WatchEventType
 from tests.contract.kube.test_kube_api import pod

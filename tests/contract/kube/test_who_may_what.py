@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import Resource
 from tests.contract.kube.apiserver import AGENT
 from tests.contract.kube.conftest import ROOT

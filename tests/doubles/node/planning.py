@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused

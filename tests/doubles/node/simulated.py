@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RuntimeKind

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nodeupgrade.adapters.bundle.store import write_manifest
-from nodeupgrade.api.shared.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import GuardGrant
 from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world

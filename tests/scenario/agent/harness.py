@@ -14,7 +14,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 NODE_STATUS: Json = {
     "capacity": {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"},

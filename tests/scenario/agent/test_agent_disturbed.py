@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import PodUid, RunId

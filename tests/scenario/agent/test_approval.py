@@ -10,11 +10,10 @@ import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore
 from nodeupgrade.adapters.journal.runs import PLAN
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.node_files import KeyReference, NodeFile
-from nodeupgrade.api.task.approval import approval
-from nodeupgrade.api.task.spec import TaskAction, TaskSpec
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec, approval
 from nodeupgrade.api.task.status import TaskPhase
 from tests.doubles.node.containers.pods import manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded

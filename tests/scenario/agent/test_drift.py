@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import DriftPolicy, KubeletSettings
+from nodeupgrade.api.run_settings import DriftPolicy, KubeletSettings
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded

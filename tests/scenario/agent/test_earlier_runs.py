@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.node_files import LARGEST_FILE, KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.node_files import LARGEST_FILE, KeyReference, NodeFile
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from tests.doubles.node import Behaviour

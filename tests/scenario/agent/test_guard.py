@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
 from nodeupgrade.kubelethash import HashValue

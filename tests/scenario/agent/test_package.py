@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import KubeletSettings, PackagePolicy
+from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.api.task.status import StepResult, TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.packages import INFO, PROGRAM, STATUS

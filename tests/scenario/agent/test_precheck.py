@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import HashMode
+from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import Preview, TaskPhase, TaskStatus
 from nodeupgrade.api.values import PodUid, RunId

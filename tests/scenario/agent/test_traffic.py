@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import ReportedHazard, TaskPhase
 from nodeupgrade.kubelethash import HashValue

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId

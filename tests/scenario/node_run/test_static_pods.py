@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import StaticPodPolicy
+from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.status import ManifestUid, TaskStatus
 from nodeupgrade.domain.node.journal import parse
 from nodeupgrade.domain.node.plan import Limits, RunPlan

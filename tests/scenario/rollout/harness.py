@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS

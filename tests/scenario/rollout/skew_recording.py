@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from tests.doubles.kube import InMemoryKube, Key
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,

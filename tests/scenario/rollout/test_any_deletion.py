@@ -11,7 +11,7 @@ from datetime import datetime
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.domain.rollout.failures import FAILURES

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.engine.rollout.passes import Pace

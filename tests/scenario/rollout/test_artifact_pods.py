@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.domain.agent_pods import COMPONENT_LABEL
 from nodeupgrade.engine.rollout.agent_pod import ARTIFACT_CONTAINER, KEEPER_CONTAINER

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError

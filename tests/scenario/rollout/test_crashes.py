@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.domain.election import DURATION, RETRY
 from nodeupgrade.engine.election import LEASE_NAME, ElectionClock, Elector

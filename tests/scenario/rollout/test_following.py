@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask

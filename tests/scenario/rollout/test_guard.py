@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.actions import Wait
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot

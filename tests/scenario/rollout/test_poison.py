@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nodeupgrade.adapters.metrics import Metrics
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.enqueue import Enqueuer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, Verdict

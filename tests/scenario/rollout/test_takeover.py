@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.election import term_of

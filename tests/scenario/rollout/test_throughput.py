@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.enqueue import Enqueuer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.rollout.lanes import Lanes
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube

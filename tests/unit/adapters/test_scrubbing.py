@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes

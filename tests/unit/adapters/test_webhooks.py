@@ -11,7 +11,7 @@ from aiohttp import web
 
 from nodeupgrade.adapters.notifications import Webhooks, rendered
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.events import Notice
 from nodeupgrade.ports.notifications import DeliveryError
 

@@ -1,6 +1,6 @@
 """Artifacts whose place the API refuses, whatever the operator's configuration allows."""
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 _SHA = "a" * 64
 

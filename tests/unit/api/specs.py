@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from tests.doubles.kube import merged
 from tests.unit.api.places import PLACES
 

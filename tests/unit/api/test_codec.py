@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.domain.node.plan import RunPlan
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.values import printable
 
 
 @pytest.mark.parametrize(

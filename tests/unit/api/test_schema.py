@@ -12,15 +12,12 @@ import pytest
 import yaml
 
 from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.durations import parse_duration
-from nodeupgrade.api.encoding.json import field_name, to_json
 from nodeupgrade.api.field import RESOLVED
 from nodeupgrade.api.field import Field as Declared
-from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.model import (
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.schema.derive import (
     ABSENT,
     ArraySchema,
     BooleanSchema,
@@ -31,13 +28,15 @@ from nodeupgrade.api.schema.model import (
     ObjectSchema,
     Schema,
     StringSchema,
+    schema_of,
 )
 from nodeupgrade.api.schema.openapi import Kind
-from nodeupgrade.api.shared.run_settings import VerifySettings
+from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.api.values import IntOrPercent, parse_duration
 from tools import generate_crds
 
 STATUS, TASK_SPEC, TASK_STATUS = schema_of(UpgradeStatus), schema_of(TaskSpec), schema_of(TaskStatus)

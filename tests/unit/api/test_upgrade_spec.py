@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError, to_json
+from nodeupgrade.api.json import Json, MalformedObjectError, to_json
 from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.domain.rollout.lint import lint

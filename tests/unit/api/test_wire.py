@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import MalformedObjectError, field_name, from_json, merge_patch
+from nodeupgrade.api.json import MalformedObjectError, field_name, from_json, merge_patch
 from nodeupgrade.api.task.status import TaskStatus
 from tests.doubles.kube import merged
 

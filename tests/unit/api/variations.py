@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodeupgrade.api.field import ListType
-from nodeupgrade.api.schema.model import (
+from nodeupgrade.api.schema.derive import (
     ArraySchema,
     BooleanSchema,
     IntegerSchema,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError

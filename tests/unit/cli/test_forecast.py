@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.reports.forecast import by_era, forecast
 from nodeupgrade.kubelethash import HashError, explain_pod, hash_container
 from tests.golden.cli.cluster import HERE

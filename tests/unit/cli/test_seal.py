@@ -6,7 +6,7 @@ import json
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.reports.seal import sealed
 
 thousandths = st.integers(0, 10**6).map(lambda number: number / 1000)

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.api.shared.node_files import KeyReference, NodeFile
-from nodeupgrade.api.shared.run_settings import PreflightSettings
+from nodeupgrade.api.node_files import KeyReference, NodeFile
+from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName, PodUid

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import PreflightSettings
+from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.catalogue import EVERY, read_upgrade
 from nodeupgrade.domain.node.checks.facts import NodeFacts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.checks.drift import Start, Was
 from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet

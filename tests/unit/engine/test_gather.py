@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
+from nodeupgrade.api.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.hazards import Finding

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.kubelet import TrialStart

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.informer import (
     LISTED_PER_SECOND,

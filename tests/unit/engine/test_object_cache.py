@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError
+from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.engine.informer import Delta, ObjectCache
 from nodeupgrade.ports.kube import WatchEvent, WatchEventType
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.rollout.upgrade_cache import UpgradeCache
 from nodeupgrade.ports.kube import UPGRADES, Page, Resource
 from tests.doubles.kube import InMemoryKube

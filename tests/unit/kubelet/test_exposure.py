@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.probe_delay import exposure
 
 PROBE = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.api.shared.places import KERNEL_DIRECTORIES
+from nodeupgrade.api.node_files import KERNEL_DIRECTORIES
 from nodeupgrade.ports.disk import Disk
 
 # From linux/openat2.h; the number is the same on all architectures, and the C library has no function for it.

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from nodeupgrade.api.configuration import PrometheusServer
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck, PrometheusQuery

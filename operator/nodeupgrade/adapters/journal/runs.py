@@ -19,8 +19,8 @@ from nodeupgrade.adapters.files.atomic import (
     write_all,
 )
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
-from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
-from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.spec import task_run
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed

@@ -20,7 +20,7 @@ from nodeupgrade.adapters.kube.transport import (
     path,
     selector,
 )
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     PODS,

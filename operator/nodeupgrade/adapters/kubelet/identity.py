@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.kubelet.credentials import Credentials, Material
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from nodeupgrade.adapters.kubelet.identity import ask
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.credentials import Credentials
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.files.atomic import NOT_CARRIED
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.node_files import LARGEST_FILE, NodeFile
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.agent_pods import file_from_image
 from nodeupgrade.domain.errors import Refused, StepFailed

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import structlog
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.ports.lease import LeaseApi
 from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.field import ListType, Rule, TransitionRule
-from nodeupgrade.api.schema.model import (
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.derive import (
     ABSENT,
     ArraySchema,
     BooleanSchema,

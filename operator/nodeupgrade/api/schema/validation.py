@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, assert_never
 
 from nodeupgrade.api.field import ListType
-from nodeupgrade.api.schema.model import (
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.derive import (
+    ABSENT,
     ArraySchema,
     BooleanSchema,
     IntegerSchema,
@@ -194,3 +198,121 @@ def _expected(schema: Schema) -> str:
             return f"a number from 1 to {most} or a percentage from 1% to 100%"
         case _:
             assert_never(schema)
+
+
+# Finds unknown fields, such as misspelled ones. API servers drop them silently, so they have no effect.
+
+
+def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
+    """Yield a problem for each field that would be dropped, with the field that was probably meant."""
+    match schema, value:
+        case ObjectSchema(properties=properties), dict():
+            for name, item in value.items():
+                if name in properties:
+                    yield from unknown(properties[name], item, f"{path}.{name}")
+                else:
+                    yield Problem(f"{path}.{name}", f"there is no such field; {_meant(str(name), tuple(properties))}")
+        case MapSchema(additional_properties=inner), dict():
+            for key, item in value.items():
+                yield from unknown(inner, item, f"{path}[{key}]")
+        case ArraySchema(items=inner), list():
+            for index, item in enumerate(value):
+                yield from unknown(inner, item, f"{path}[{index}]")
+        case _:
+            pass
+
+
+def _meant(name: str, known: tuple[str, ...]) -> str:
+    spelled = {field.lower(): field for field in known}
+    close = get_close_matches(name.lower(), spelled, n=1)
+    return f"did you mean {spelled[close[0]]}?" if close else f"known are {', '.join(known)}"
+
+
+# Finds forbidden changes between an object and its replacement: CEL's transition rules in Python.
+
+
+def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
+    """Yield the forbidden changes between two values, comparing fields that both have, as the API server does.
+
+    Both values must be filled, valid and ordered.
+    """
+    for transition in schema.transitions:
+        if not transition.holds(new, old):
+            yield Problem(path, transition.message)
+    match schema:
+        case ObjectSchema(properties=properties):
+            for name, child in properties.items():
+                if name in new and name in old:
+                    yield from changes(child, new[name], old[name], f"{path}.{name}")
+        case MapSchema(additional_properties=value):
+            for key in new.keys() & old.keys():
+                yield from changes(value, new[key], old[key], f"{path}[{key}]")
+        case ArraySchema(items=item, list_type=ListType.MAP, list_map_key=key):
+            before = {each[key]: each for each in old}
+            for index, each in enumerate(new):
+                if each[key] in before:
+                    yield from changes(item, each, before[each[key]], f"{path}[{index}]")
+        case _:
+            pass
+
+
+# Defaulting and pruning, as the API server does before validation.
+
+
+def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that is not yet validated
+    """Return the value with defaults filled in, and nulls and unknown fields removed.
+
+    Values of the wrong type are left as they are, for validation to report.
+    """
+    match schema, value:
+        case ObjectSchema(), dict():
+            return _filled_object(schema, value)
+        case MapSchema(additional_properties=inner), dict():
+            return {key: filled(inner, item) for key, item in value.items() if item is not None}
+        case ArraySchema(items=inner), list():
+            return [filled(inner, item) for item in value]
+        case _:
+            return value
+
+
+def _filled_object(schema: ObjectSchema, value: Json) -> Json:
+    result: Json = {}
+    for name, child in schema.properties.items():
+        if value.get(name) is not None:
+            result[name] = filled(child, value[name])
+        elif child.default is not ABSENT:
+            result[name] = filled(child, deepcopy(child.default))
+    return result
+
+
+def ordered(schema: Schema, value: Any) -> Any:
+    """Return a filled and valid value with its sets sorted, since CEL's ``==`` ignores the order of sets, too."""
+    match schema:
+        case ObjectSchema(properties=properties):
+            return {name: ordered(properties[name], item) for name, item in value.items()}
+        case MapSchema(additional_properties=inner):
+            return {key: ordered(inner, item) for key, item in value.items()}
+        case ArraySchema(items=inner, list_type=list_type):
+            items = [ordered(inner, item) for item in value]
+            return sorted(items) if list_type is ListType.SET else items
+        case _:
+            return value
+
+
+def without_defaults(schema: Schema, value: Any) -> Any:
+    """Return a filled value without the fields that have their default value.
+
+    So two objects with the same meaning are equal, even if one was stored before a field with a default existed.
+    """
+    match schema, value:
+        case ObjectSchema(properties=properties), dict():
+            explicit = {name: item for name, item in value.items() if not _is_default(properties[name], item)}
+            return {name: without_defaults(properties[name], item) for name, item in explicit.items()}
+        case ArraySchema(items=inner), list():
+            return [without_defaults(inner, item) for item in value]
+        case _:
+            return value
+
+
+def _is_default(schema: Schema, value: Any) -> bool:
+    return schema.default is not ABSENT and bool(value == filled(schema, schema.default))

@@ -6,9 +6,8 @@ only for the run that it names, so a status left by an earlier attempt is ignore
 
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.encoding.json import Json, from_json
-from nodeupgrade.api.task.run_id import RunKind, kind_of
-from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
+from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.task.spec import RunKind, RunVerdict, TaskAction, TaskSpec, kind_of
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName

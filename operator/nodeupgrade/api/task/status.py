@@ -18,7 +18,7 @@ from nodeupgrade.api.limits import (
     PATH_LENGTH,
     STEP_DETAIL_LENGTH,
 )
-from nodeupgrade.api.shared.node_files import MOST_FILES
+from nodeupgrade.api.node_files import MOST_FILES
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import Field, Rule, immutable, keys_match
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
-from nodeupgrade.api.shared.places import IMAGE, PATH, URL, not_of_the_kernel
+from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
 
 SOURCES: Final = ("image", "platforms", "preStaged")
 

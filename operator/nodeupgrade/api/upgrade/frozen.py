@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.schema.defaulting import filled, ordered, without_defaults
-from nodeupgrade.api.schema.model import ArraySchema, ObjectSchema, Schema
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.derive import ArraySchema, ObjectSchema, Schema
+from nodeupgrade.api.schema.validation import filled, ordered, without_defaults
 from nodeupgrade.api.upgrade.spec import SPEC
 
 

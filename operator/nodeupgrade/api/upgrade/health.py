@@ -5,10 +5,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.durations import parse_duration
 from nodeupgrade.api.field import Field, Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
+from nodeupgrade.api.values import parse_duration
 
 MOST_CHECKS: Final = 16
 SHORTEST_INTERVAL: Final = timedelta(seconds=5)

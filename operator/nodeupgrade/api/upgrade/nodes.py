@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.api.field import (
     IMMUTABLE,
     LABEL_KEY,
@@ -20,6 +19,7 @@ from nodeupgrade.api.field import (
     keys_match,
     stays_or_not,
 )
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import LABEL_LENGTH
 
 MOST_NAMES: Final = 500

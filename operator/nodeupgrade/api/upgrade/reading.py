@@ -5,11 +5,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError, from_json
+from nodeupgrade.api.json import Json, MalformedObjectError, from_json
 from nodeupgrade.api.limits import RETRY_TOKEN_LENGTH
-from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.model import Problem
-from nodeupgrade.api.schema.validation import validate
+from nodeupgrade.api.schema.derive import Problem
+from nodeupgrade.api.schema.validation import filled, validate
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import (
     ABANDON_ANNOTATION,

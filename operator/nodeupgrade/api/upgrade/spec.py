@@ -6,15 +6,14 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
 from nodeupgrade.api.limits import LABEL_LENGTH
+from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
+from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.shared.node_files import FILES, NEEDS_IMAGE, NodeFile
-from nodeupgrade.api.shared.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.nodes import NodeSelection
-from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
+from nodeupgrade.api.upgrade.strategy import Blackout, Strategy, Timeouts, Window
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
-from nodeupgrade.api.upgrade.windows import Blackout, Window
 
 
 class SkewPolicy(StrEnum):

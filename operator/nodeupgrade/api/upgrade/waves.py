@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
-from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
+from nodeupgrade.api.values import IntOrPercent
 
 MOST_WAVES: Final = 20
 

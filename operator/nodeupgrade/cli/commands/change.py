@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeupgrade.api.encoding.json import timestamp
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import printable
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster

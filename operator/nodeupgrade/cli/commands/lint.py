@@ -5,7 +5,7 @@ from typing import TextIO
 
 import click
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.console import dump, output_option, say
 from nodeupgrade.cli.inputs import reading

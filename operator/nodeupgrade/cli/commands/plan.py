@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 from rich.progress import Progress
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading

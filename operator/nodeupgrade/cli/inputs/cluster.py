@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.values import parse_duration
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (

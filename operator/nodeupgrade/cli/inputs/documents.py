@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import Position, read_all
+from nodeupgrade.api.yaml import Position, read_all
 from nodeupgrade.cli.program import CannotError
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.inputs import reading

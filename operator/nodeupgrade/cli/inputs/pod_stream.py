@@ -10,7 +10,7 @@ from typing import cast
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import Readable, read_all
+from nodeupgrade.api.yaml import Readable, read_all
 from nodeupgrade.cli.program import CannotError
 
 _PIECE = 1 << 16

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError
+from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError

@@ -6,7 +6,7 @@ Each function takes a rollout and returns a Change, or raises CannotError when t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction

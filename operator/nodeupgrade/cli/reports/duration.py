@@ -8,8 +8,7 @@ from statistics import median
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.api.upgrade.strategy import TopologyMode
-from nodeupgrade.api.upgrade.windows import next_opening
+from nodeupgrade.api.upgrade.strategy import TopologyMode, next_opening
 from nodeupgrade.domain.rollout.budgets import slots
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.waves import WaveRoster

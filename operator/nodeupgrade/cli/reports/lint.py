@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_spec
 from nodeupgrade.cli.inputs.documents import Document
 from nodeupgrade.domain.catalogue import wrong_names

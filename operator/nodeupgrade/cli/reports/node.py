@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import StepResult

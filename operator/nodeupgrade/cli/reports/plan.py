@@ -8,8 +8,8 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview, ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.strategy import is_open, next_opening
 from nodeupgrade.api.upgrade.waves import Wave
-from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.duration import Expectation, expect
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.todo import Todo, todo

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 
 DIGEST = "digest"
 """The member that holds the digest, which does not cover itself."""

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict

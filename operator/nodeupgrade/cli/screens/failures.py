@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.encoding.json import Json, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict

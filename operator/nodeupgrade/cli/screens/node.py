@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict

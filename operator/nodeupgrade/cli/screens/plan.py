@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.encoding.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.task.status import ManifestUid
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
+from nodeupgrade.api.values import render_duration
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse

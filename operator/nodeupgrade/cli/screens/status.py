@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text

@@ -7,7 +7,7 @@ from datetime import timedelta
 from rich.console import RenderableType
 from rich.live import Live
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.cli.console import console, say
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.task.status import ManifestUid
 from nodeupgrade.cli.console import Text
 

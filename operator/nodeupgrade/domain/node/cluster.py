@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 from urllib.parse import quote
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.domain.node.departures import PodState, longest_exposure
 from nodeupgrade.domain.placement import meets

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
-from nodeupgrade.api.encoding.json import JsonValue, MalformedFileError, from_json, to_json
+from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.errors import Inconsistent

@@ -7,7 +7,7 @@ nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.shared.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import is_drop_in

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import ShieldPolicy, StaticPodPolicy
+from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodUid
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnsupportedKubelet

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import from_json
+from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.journal import Journal, Outcome
 from nodeupgrade.domain.node.plan import RunPlan

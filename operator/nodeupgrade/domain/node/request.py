@@ -6,7 +6,7 @@ Used to gather facts and to plan. It repeats nothing that the spec says.
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.shared.run_settings import FlagPolicy
+from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, Digest, RunId
 from nodeupgrade.domain.hazards import Finding

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.encoding.yaml import read_all
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef
+from nodeupgrade.api.yaml import read_all
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin

@@ -15,12 +15,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, Verdict
+from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import MissingNodes, NodeFailure

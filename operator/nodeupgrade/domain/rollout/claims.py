@@ -13,8 +13,7 @@ from datetime import datetime
 from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.run_id import RunKind, new_run_id
-from nodeupgrade.api.task.spec import TaskAction, TaskSpec, UpgradeRef
+from nodeupgrade.api.task.spec import RunKind, TaskAction, TaskSpec, UpgradeRef, new_run_id
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import ContainerStatus, Pod

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.shared.run_settings import GuardPolicy
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (
@@ -22,6 +21,7 @@ from nodeupgrade.api.upgrade.status import (
     RolloutPhase,
     UpgradeStatus,
 )
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import counting, gates, guard
 from nodeupgrade.domain.rollout.backoff import summed_up

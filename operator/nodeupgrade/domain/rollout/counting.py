@@ -13,7 +13,6 @@ from nodeupgrade.api.limits import (
     FAILURES_LISTED,
     shorten,
 )
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
@@ -29,6 +28,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveState,
     WaveStatus,
 )
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.rollout.actions import Judge, NodeAction
 from nodeupgrade.domain.rollout.departed import NOBODY, Departed
 from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept

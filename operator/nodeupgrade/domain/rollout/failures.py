@@ -13,8 +13,7 @@ from itertools import takewhile
 
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, UID_LENGTH
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName

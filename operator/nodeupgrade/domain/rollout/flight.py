@@ -11,8 +11,7 @@ from itertools import takewhile
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, of_kind
-from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, RunKind, TaskAction, TaskSpec, Verdict, of_kind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import NAME_LENGTH
-from nodeupgrade.api.shared.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion

@@ -7,7 +7,7 @@ within minutes: a guard that is never lifted ends by itself.
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.health import HealthCheck, OnFailure
+from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
 
 

@@ -5,20 +5,17 @@ from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.crds import UPGRADE_KIND
-from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.schema.changes import changes
-from nodeupgrade.api.schema.defaulting import filled, ordered
-from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.schema.derive import Problem
 from nodeupgrade.api.schema.openapi import GROUP, VERSION
-from nodeupgrade.api.schema.unknown import unknown
-from nodeupgrade.api.schema.validation import shown, validate
+from nodeupgrade.api.schema.validation import changes, filled, ordered, shown, unknown, validate
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
 from nodeupgrade.api.upgrade.reading import parse_spec, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
+from nodeupgrade.api.upgrade.strategy import next_opening
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.upgrade.windows import next_opening
+from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.kubelethash.eras import supported_minor
 from nodeupgrade.kubelethash.errors import UnsupportedKubelet

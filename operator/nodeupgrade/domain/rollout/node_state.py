@@ -4,11 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER

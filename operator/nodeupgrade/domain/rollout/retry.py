@@ -10,8 +10,7 @@ from datetime import datetime
 from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, new_run_id
-from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, Verdict
+from nodeupgrade.api.task.spec import GuardGrant, PastRun, RunKind, TaskAction, Verdict, new_run_id
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.rollout.actions import Reopen
 from nodeupgrade.domain.rollout.node_state import Place

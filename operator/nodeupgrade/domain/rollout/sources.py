@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
-from nodeupgrade.api.shared.places import COMPONENT, IMAGE, KERNEL_DIRECTORIES, ORIGIN, PATH, REGISTRY, URL
+from nodeupgrade.api.node_files import COMPONENT, IMAGE, KERNEL_DIRECTORIES, ORIGIN, PATH, REGISTRY, URL
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction

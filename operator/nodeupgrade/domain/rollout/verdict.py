@@ -3,13 +3,13 @@
 from datetime import datetime
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.shared.run_settings import StaticPodPolicy
+from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod

@@ -1,8 +1,8 @@
 """Admission checks of what is asked of a node: can its kubelet be replaced by this version?"""
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
-from nodeupgrade.api.shared.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.spec import SkewPolicy
 from nodeupgrade.domain.check import check_one
 from nodeupgrade.domain.hazards import Finding, Hazard

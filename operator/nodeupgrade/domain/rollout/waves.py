@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade

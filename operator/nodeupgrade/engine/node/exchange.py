@@ -8,7 +8,7 @@ import base64
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid

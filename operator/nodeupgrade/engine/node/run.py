@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
-from nodeupgrade.api.encoding.json import JsonValue, from_json, to_json
+from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step

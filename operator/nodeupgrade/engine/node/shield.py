@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import JsonValue, from_json
+from nodeupgrade.api.json import JsonValue, from_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime

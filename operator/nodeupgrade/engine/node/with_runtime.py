@@ -6,7 +6,7 @@ nothing would tell them from containers that it has replaced.
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.departures import Departures, divide_without_kubelet, may_end_with_runtime
 from nodeupgrade.domain.node.inventory import Inventory

@@ -1,6 +1,6 @@
 """The Kubernetes events about an action that succeeded."""
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.actions import (

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from nodeupgrade.api.encoding.json import Json, merge_patch, to_json
+from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import (

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
+from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.shared.node_files import NodeFile
-from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import TaskAction, approval
 from nodeupgrade.api.values import NodeName, PodUid
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import (

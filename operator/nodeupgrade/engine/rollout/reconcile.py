@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade

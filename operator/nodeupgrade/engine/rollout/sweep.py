@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import MalformedObjectError
+from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodeupgrade.api.encoding.json import Json, MalformedObjectError
+from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.engine.informer import ObjectCache, Reduced

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from datetime import datetime
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.typed_kube import TypedKube

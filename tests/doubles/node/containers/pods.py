@@ -8,9 +8,9 @@ from hashlib import md5
 
 import yaml
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
 from nodeupgrade.kubelethash import (

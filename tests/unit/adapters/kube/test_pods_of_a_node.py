@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.cluster import exposure_seconds, node_trial, pod_trials
 from tests.unit.domain.node.test_flaps import DELETED, ENDED, READY, UNREADY, pod
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.departures import Evidence, divide, may_be_harmless, was_deleted, was_removed
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.departures import Flaps, PodState
 from nodeupgrade.domain.pods import parse_pod
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import timestamp
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout import claims
 from tests.doubles.kube import merged

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
+from nodeupgrade.api.values import IntOrPercent
 from nodeupgrade.domain.rollout.budgets import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)

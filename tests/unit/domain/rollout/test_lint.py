@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
 from nodeupgrade.domain.rollout.lint import lint
 from tests.scenario.rollout.harness import upgrade_object

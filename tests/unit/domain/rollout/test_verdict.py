@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import KubeletSettings, StaticPodPolicy
+from nodeupgrade.api.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task.status import ContainerCounts, ReportedHazard, StepResult, StepStatus, TaskPhase, TaskStatus

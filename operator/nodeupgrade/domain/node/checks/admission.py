@@ -8,7 +8,7 @@ rejected, not whether any is; so these checks ask whether all of them fit togeth
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard

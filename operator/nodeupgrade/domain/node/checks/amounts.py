@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import resource_amount

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Check, check

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare

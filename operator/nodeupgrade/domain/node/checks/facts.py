@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.hazards import Finding

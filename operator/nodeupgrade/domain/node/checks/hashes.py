@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.shared.run_settings import HashMode
+from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import assert_never
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.surroundings import HostSurroundings

@@ -7,7 +7,7 @@ not run any. So a check forbids a run only where the pod itself proves the harm,
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named

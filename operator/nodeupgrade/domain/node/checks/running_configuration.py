@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.settings import DEFAULTS, Configured
 from nodeupgrade.kubelethash import resource_amount

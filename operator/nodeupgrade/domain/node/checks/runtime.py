@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.api.shared.run_settings import GuardPolicy
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import NOTHING_DEPENDS, Answering, Dependants

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.api.shared.run_settings import SocketMountPolicy
+from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.plan import PlannedContainer

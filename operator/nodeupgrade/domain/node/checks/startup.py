@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import read_one
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.mounts import DiskUsage

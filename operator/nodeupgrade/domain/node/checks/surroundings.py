@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead

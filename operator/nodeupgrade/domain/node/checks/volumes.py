@@ -7,7 +7,7 @@ for kubelets that unmount volumes because of them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.drift import ReadAtStart, Start, Was

@@ -7,8 +7,8 @@ from datetime import timedelta
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import Json
-from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import processes as places

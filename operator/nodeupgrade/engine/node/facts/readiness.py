@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import yaml
 
-from nodeupgrade.api.encoding.yaml import read_one
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles

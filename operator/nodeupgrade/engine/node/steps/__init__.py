@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Node

@@ -5,7 +5,7 @@ The latter are the kubelet's fence and the tuning of the runtime's restart: a re
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script

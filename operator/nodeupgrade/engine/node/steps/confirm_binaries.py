@@ -6,7 +6,7 @@ Reading the programs takes longer than the rest of the kubelet's downtime, so it
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.exchange import require_digest

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.node import Node

@@ -5,7 +5,7 @@ It happens while the kubelet still runs, and stays after an upgrade. A rollback 
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.packages import HELD, Selection

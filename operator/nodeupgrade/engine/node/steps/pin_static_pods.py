@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from nodeupgrade.api.encoding.json import JsonValue, to_json
+from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import ContainerGone, StepFailed

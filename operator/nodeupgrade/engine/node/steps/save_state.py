@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.exchange import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import last_look, with_runtime

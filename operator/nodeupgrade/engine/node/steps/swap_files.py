@@ -6,7 +6,7 @@ content, which may be secret.
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange

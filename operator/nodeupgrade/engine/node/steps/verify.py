@@ -7,7 +7,7 @@ see docs/decisions/settle-period.md for what was examined.
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.encoding.json import JsonValue
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed

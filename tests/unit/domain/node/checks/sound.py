@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.containerd.restart import find_hazards
-from nodeupgrade.api.shared.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
+from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.hazards import Finding

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import PackagePolicy
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm, package_manager_leaves_the_kubelet

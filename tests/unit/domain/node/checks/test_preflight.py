@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import ShieldPolicy
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask

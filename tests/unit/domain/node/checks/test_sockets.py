@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import SocketMountPolicy
+from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.sockets import CHECKS, SocketUsers

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import GuardPolicy
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import probes, services

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.api.encoding.json import to_json
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity

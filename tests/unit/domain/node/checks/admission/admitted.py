@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE

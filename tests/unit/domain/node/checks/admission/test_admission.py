@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.encoding.json import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.shared.run_settings import DriftPolicy
+from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
 from nodeupgrade.domain.node.checks.running_configuration import compare

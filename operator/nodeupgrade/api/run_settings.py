@@ -5,9 +5,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from nodeupgrade.api.durations import parse_duration
 from nodeupgrade.api.field import SET, Field, Rule
 from nodeupgrade.api.limits import CHECK_LENGTH
+from nodeupgrade.api.values import parse_duration
 
 LONGEST_HOLD = timedelta(days=1)
 

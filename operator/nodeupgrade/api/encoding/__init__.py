@@ -1,1 +1,0 @@
-"""The formats that API objects and files on a node are read from and written in: JSON and YAML."""

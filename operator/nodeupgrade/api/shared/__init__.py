@@ -1,1 +1,0 @@
-"""The parts of the spec that a NodeUpgrade and a NodeUpgradeTask share."""
