@@ -5,12 +5,11 @@ import click
 from nodeupgrade import __version__
 from nodeupgrade.cli.commands.change import abort_command, approve_command, pause_command, resume_command, retry_command
 from nodeupgrade.cli.commands.completion import completion_command
-from nodeupgrade.cli.commands.hashes import explain_command, hash_command
+from nodeupgrade.cli.commands.hashes import explain_command, hash_command, verify_command
 from nodeupgrade.cli.commands.lint import lint_command
 from nodeupgrade.cli.commands.node import evidence_command, explain_node_command, failures_command
 from nodeupgrade.cli.commands.plan import plan_command
 from nodeupgrade.cli.commands.status import status_command
-from nodeupgrade.cli.commands.verify import verify_command
 from nodeupgrade.cli.program import Program
 
 COMMANDS: dict[str, tuple[click.Command, ...]] = {

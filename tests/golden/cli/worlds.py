@@ -15,7 +15,7 @@ from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus, WaveState
-from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.domain.rollout.actions import WriteStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi

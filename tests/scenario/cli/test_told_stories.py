@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
 from nodeupgrade.cli.reports.overview import overview

@@ -13,7 +13,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, TopologyMode, Window
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.values import IntOrPercent, NodeName
-from nodeupgrade.cli.reports.duration import ASSUMED, Expectation, expect
+from nodeupgrade.cli.reports.plan import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.waves import WaveRoster

@@ -6,12 +6,10 @@ import click
 
 from nodeupgrade.cli.console import dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.cluster import World, on_cluster, read_fleet
 from nodeupgrade.cli.inputs.completion import claimed_nodes, nodes, rollouts
-from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import NO, OK, command
-from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
-from nodeupgrade.cli.reports.seal import sealed
+from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, sealed, seat
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.failures import by_reason, failures

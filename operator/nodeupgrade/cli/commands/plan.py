@@ -12,9 +12,8 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, dump, output_option, say, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, cluster_options
+from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, as_if_applied, cluster_options, read_fleet
 from nodeupgrade.cli.inputs.documents import Document, documents
-from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results

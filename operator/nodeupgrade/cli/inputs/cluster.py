@@ -5,17 +5,27 @@ import functools
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from nodeupgrade.api.values import parse_duration
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName, parse_duration
+from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.gathering import gather
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
+from nodeupgrade.engine.rollout.reader import LiveFleet
 from nodeupgrade.ports.kube import (
+    PODS,
+    UPGRADES,
     ConflictError,
     ForbiddenError,
     KubeApi,
@@ -144,3 +154,57 @@ def command_error(error: NodeUpgradeError) -> CannotError:
             return CannotError(f"{error}; try again")
         case _:
             return CannotError(str(error))
+
+
+# Read a fleet as the planner needs it. Read-only.
+
+OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
+"""Labels of the operator's pod, as in the manifests."""
+
+NOT_CREATED = "not-created"
+"""UID of a NodeUpgrade that exists only in a file: no task and no cordon can belong to it."""
+
+
+async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
+    """Read what the operator reads: nodes, tasks, other rollouts, whether the readiness guard is available. No pods.
+
+    Raises:
+        NoClusterAnswerError: the cluster does not have the CRDs.
+    """
+    source = LiveFleet(kube, namespace=None)
+    try:
+        fleet = await gather(kube, upgrade, source, namespace=INSTALLED_IN, operator_node=await operator_node(kube))
+    except NotFoundError:
+        raise reading.not_installed(UPGRADES) from None
+    return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})
+
+
+async def operator_node(kube: KubeApi) -> NodeName | None:
+    """Find the node that the operator runs on by its pod; None if that is unknown."""
+    try:
+        pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
+    except ForbiddenError:
+        return None
+    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and _runs(pod)]
+    nodes = {NodeName(pod["spec"]["nodeName"]) for pod in running}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
+def _runs(pod: Json) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Running")
+
+
+def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
+    """Return the NodeUpgrade as it would be after an apply: a live object keeps its identity and status."""
+    written = document["metadata"]
+    kept = {} if live is None else live["metadata"]
+    annotations = {**(kept.get("annotations") or {}), **(written.get("annotations") or {})}
+    metadata = {
+        "uid": NOT_CREATED,
+        "resourceVersion": "",
+        "creationTimestamp": timestamp(now),
+        **kept,
+        "name": written["name"],
+        "annotations": annotations,
+    }
+    return read_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})

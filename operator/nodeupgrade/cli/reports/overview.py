@@ -1,16 +1,24 @@
 """One rollout summed up for people: its status, its nodes in flight, and when it may end."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.status import StepResult
+from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.task.status import PodOwner, ReportedHazard, StepResult, StepStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.status import ConditionType, Counts, UpgradeStatus
+from nodeupgrade.api.upgrade.status import ConditionType, Counts, NodeFailure, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.ranking import ranked
 from nodeupgrade.domain.rollout import conditions
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +147,235 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
         return None
     completion = (now + timedelta(seconds=elapsed * left / done)).replace(microsecond=0)
     return Estimate(completion=completion, nodes_per_hour=round(done * 3600 / elapsed, 1))
+
+
+# What people must do before nodes can be upgraded: everything found on them, by check, what forbids most first.
+
+OWNERS_NAMED = 5
+
+_ORDER = tuple(Severity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Todo:
+    """One thing to do, on one or more nodes.
+
+    Attributes:
+        check: name of the check that asks for it; empty if no check does.
+        accepted: whether it would forbid the upgrade, had the NodeUpgrade not accepted the check.
+        remedy: what to do.
+        example: what was seen on the first node.
+        pods: how many pods it is about; 0 if it is about the nodes.
+        owners: whose pods these are, most pods first; the first few.
+    """
+
+    severity: str
+    reason: str
+    check: str
+    accepted: bool
+    remedy: str
+    example: str
+    nodes: tuple[str, ...]
+    pods: int
+    owners: tuple[PodOwner, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Something found on one node."""
+
+    node: str
+    severity: Severity
+    reason: str
+    check: str
+    accepted: bool
+    remedy: str
+    example: str
+    pods: int = 0
+    owners: tuple[PodOwner, ...] = ()
+
+    @property
+    def kind(self) -> tuple[int, str, str, str, bool]:
+        return (_ORDER.index(self.severity), self.reason, self.check, self.remedy, self.accepted)
+
+
+def todo(
+    members: Iterable[NodeState],
+    findings: Mapping[str, tuple[Finding, ...]],
+    hazards: Mapping[str, tuple[ReportedHazard, ...]],
+) -> tuple[Todo, ...]:
+    """Sum up what is to be done: refusals, then skips, then warnings, those accepted first.
+
+    Args:
+        members: The nodes of the rollout.
+        findings: By node, what the checks find from the API alone.
+        hazards: By node, what the node itself has reported.
+    """
+    found = [
+        each
+        for member in members
+        for each in _found(member, findings.get(member.node, ()), hazards.get(member.node, ()))
+    ]
+    found.sort(key=lambda each: each.kind)
+    made = [_todo(list(group)) for _, group in groupby(found, key=lambda each: each.kind)]
+    made.sort(key=lambda each: (_ORDER.index(Severity(each.severity)), not each.accepted, -len(each.nodes)))
+    return tuple(made)
+
+
+def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[ReportedHazard, ...]) -> Iterator[_Found]:
+    """Yield what speaks against a member's upgrade in its present place, and all warnings."""
+    told = [_reported(member.node, hazard) for hazard in hazards]
+    seen = {each.check for each in told}
+    judged = [each for each in _judged(member.node, findings) if each.check not in seen]
+    against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity is not Severity.WARN]
+    if member.place in {Place.REFUSED, Place.HELD, Place.SKIPPED}:
+        yield from against or (_of_state(member),)
+    yield from (each for each in (*told, *judged) if each.severity is Severity.WARN)
+
+
+def _refused_by_itself(member: NodeState) -> bool:
+    verdict = None if member.task is None else member.task.verdict
+    return verdict is not None and verdict.outcome is Verdict.REFUSED and member.reason == verdict.reason
+
+
+def _judged(node: str, findings: Iterable[Finding]) -> Iterator[_Found]:
+    for group in ranked(findings):
+        first = group.first
+        yield _Found(
+            node=node,
+            severity=first.weight,
+            reason=first.reason,
+            check=first.check,
+            accepted=first.accepted,
+            remedy=first.reason.remedy if first.remedy is None else first.remedy,
+            example=first.detail,
+            pods=len(group.pods),
+            owners=tuple(PodOwner(name=owner, pods=number) for owner, number in group.owners),
+        )
+
+
+def _reported(node: str, hazard: ReportedHazard) -> _Found:
+    known = Reason(hazard.reason) if hazard.reason in set(Reason) else None
+    skipped = known is not None and known.severity is Severity.SKIP
+    return _Found(
+        node=node,
+        severity=Severity.WARN if hazard.warning else Severity.SKIP if skipped else Severity.REFUSE,
+        reason=hazard.reason,
+        check=hazard.check,
+        accepted=hazard.accepted,
+        remedy=NOTHING_TO_DO if known is None else known.remedy,
+        example=": ".join(filter(None, (node, hazard.pod, hazard.detail))),
+        pods=hazard.pods,
+        owners=hazard.owners,
+    )
+
+
+def _of_state(member: NodeState) -> _Found:
+    return _Found(
+        node=member.node,
+        severity=Severity.SKIP if member.place is Place.SKIPPED else Severity.REFUSE,
+        reason=member.reason,
+        check="",
+        accepted=False,
+        remedy=member.reason.remedy,
+        example=member.message,
+    )
+
+
+def _todo(found: list[_Found]) -> Todo:
+    first, owners = found[0], Counter[str]()
+    for each in found:
+        owners.update({owner.name: owner.pods for owner in each.owners})
+    return Todo(
+        severity=first.severity.value,
+        reason=first.reason,
+        check=first.check,
+        accepted=first.accepted,
+        remedy=first.remedy,
+        example=first.example,
+        nodes=tuple(dict.fromkeys(each.node for each in found)),
+        pods=sum(each.pods for each in found),
+        owners=tuple(PodOwner(name=name, pods=pods) for name, pods in owners.most_common(OWNERS_NAMED)),
+    )
+
+
+# A rollout as a tree: its waves, their nodes as far as they matter now, and the steps of nodes in flight.
+
+_AT_WORK = frozenset({StepResult.DOING, StepResult.UNDOING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One line of the tree.
+
+    Attributes:
+        state: phase, state or result, in the API's own word.
+        took: how long it has taken, or takes so far; None if it has not begun.
+        wave: numbers to draw a bar from; None for nodes and steps.
+        about: what else there is to say, in words.
+        since: when that happened.
+    """
+
+    name: str
+    state: str
+    took: timedelta | None = None
+    wave: WaveStatus | None = None
+    about: str = ""
+    since: datetime | None = None
+    branches: tuple["Branch", ...] = ()
+
+
+def tree(seen: Overview, now: datetime, *, whole: bool = False) -> tuple[Branch, ...]:
+    """Return the waves with their nodes in flight and their latest failures; ``whole`` adds all nodes and steps."""
+    failures = {failure.node: failure for failure in seen.status.failures}
+    names = dict.fromkeys((*seen.status.in_flight, *failures, *(sorted(seen.tasks) if whole else ())))
+    by_wave: dict[str, list[Branch]] = {}
+    for name in names:
+        task = seen.tasks.get(name)
+        wave = REMAINDER if task is None else task.spec.wave or REMAINDER
+        flying = name in seen.status.in_flight
+        by_wave.setdefault(wave, []).append(_node(name, task, failures.get(name), now, flying=flying, whole=whole))
+    known = {wave.name for wave in seen.status.waves}
+    others = (WaveStatus(name=name) for name in by_wave if name not in known)
+    return tuple(_wave(each, tuple(by_wave.get(each.name, ())), now) for each in (*seen.status.waves, *others))
+
+
+def _wave(wave: WaveStatus, nodes: tuple[Branch, ...], now: datetime) -> Branch:
+    until = wave.completed_at or now
+    numbers = ((wave.failed, "failed"), (wave.refused, "refused"), (wave.skipped, "skipped"))
+    about = [f"{number} {word}" for number, word in numbers if number]
+    if wave.approved_by:
+        about.append(f"approved by {wave.approved_by}")
+    took = None if wave.started_at is None else until - wave.started_at
+    return Branch(name=wave.name, state=wave.state.value, took=took, wave=wave, about=", ".join(about), branches=nodes)
+
+
+def _node(
+    name: str, task: Task | None, failure: NodeFailure | None, now: datetime, *, flying: bool, whole: bool
+) -> Branch:
+    since = None if failure is None else failure.time
+    if task is None:
+        return Branch(name=name, state="Admitted" if flying else "Refused", about=_failure(failure), since=since)
+    report, verdict = task.reported, task.verdict
+    waiting = task.spec.action is TaskAction.WAIT and not flying
+    state = verdict.outcome.value if verdict is not None else "Waiting" if waiting else report.phase.value
+    began, until = report.started_at, report.finished_at or now
+    steps = tuple(_steps(report.steps, now, whole=whole)) if flying or whole else ()
+    took = None if began is None else until - began
+    return Branch(name=name, state=state, took=took, about=_failure(failure), since=since, branches=steps)
+
+
+def _failure(failure: NodeFailure | None) -> str:
+    if failure is None:
+        return ""
+    return f"{failure.reason} at {failure.step}" if failure.step else failure.reason
+
+
+def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterator[Branch]:
+    listed = tuple(steps)
+    current = [step for step in listed if step.result in _AT_WORK] or list(listed)
+    for step in listed if whole else current[-1:]:
+        until = step.finished_at or (now if step.result in _AT_WORK else None)
+        took = None if step.started_at is None or until is None else until - step.started_at
+        place = f"step {list(Step).index(Step(step.name)) + 1} of {len(Step)}" if step.name in set(Step) else ""
+        yield Branch(name=step.name, state=step.result.value, took=took, about=step.detail or place)

@@ -10,10 +10,8 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
-from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes
-from nodeupgrade.cli.reports.tree import tree
+from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes, tree
 from nodeupgrade.cli.screens import tree as screen
-from nodeupgrade.cli.screens.condition_words import is_bad, meaning
 from nodeupgrade.cli.screens.words import (
     BAD,
     BAR_WIDTH,
@@ -27,7 +25,9 @@ from nodeupgrade.cli.screens.words import (
     coloured,
     facts,
     heading,
+    is_bad,
     lasting,
+    meaning,
     since,
     spaced,
     table,

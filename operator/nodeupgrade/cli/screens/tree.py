@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 
 from nodeupgrade.cli.console import Text
-from nodeupgrade.cli.reports.tree import Branch
+from nodeupgrade.cli.reports.overview import Branch
 from nodeupgrade.cli.screens.words import (
     BAD,
     BUSY,
