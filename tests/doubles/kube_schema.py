@@ -10,6 +10,7 @@ from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Problem
 from nodeupgrade.api.schema.openapi import Kind
+from nodeupgrade.api.schema.rules import holds
 from nodeupgrade.api.schema.validation import filled, validate
 from nodeupgrade.ports.kube import RejectedError, Resource
 
@@ -35,4 +36,6 @@ def _misfits(kind: Kind, body: Json) -> Iterator[Problem]:
     if kind is TASK_KIND:
         spec = tuple(validate(kind.spec, filled(kind.spec, body.get("spec")), "spec"))
         yield from spec
-        yield from (Problem("", rule.message) for rule in kind.rules if not spec and not rule.holds(body))
+        yield from (
+            Problem("", rule.message) for rule in kind.rules if not spec and not holds(rule.cel, kind.spec, body)
+        )

@@ -106,7 +106,6 @@ TASK_KIND = Kind(
         Rule(
             "self.metadata.name == self.spec.nodeName",
             "a NodeUpgradeTask is named after its node",
-            lambda task: bool(task["metadata"]["name"] == task["spec"]["nodeName"]),
         ),
     ),
     comment=(

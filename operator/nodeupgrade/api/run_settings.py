@@ -7,9 +7,6 @@ from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import SET, Field, Rule
 from nodeupgrade.api.limits import CHECK_LENGTH
-from nodeupgrade.api.values import parse_duration
-
-LONGEST_HOLD = timedelta(days=1)
 
 
 class FlagPolicy(StrEnum):
@@ -233,7 +230,6 @@ class VerifySettings:
                 Rule(
                     cel="duration(self) <= duration('24h')",
                     message="it must not be longer than a day; write for example 10m",
-                    holds=lambda value: parse_duration(value) <= LONGEST_HOLD,
                 ),
             ),
         ),

@@ -24,6 +24,7 @@ from nodeupgrade.api.schema.derive import (
     StringSchema,
 )
 from nodeupgrade.api.schema.openapi import PERCENT
+from nodeupgrade.api.schema.rules import holds
 
 _SHOWN = 60
 
@@ -34,7 +35,7 @@ def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any
     yield from shape
     if all(problem.warning for problem in shape):
         for rule in schema.rules:
-            if not rule.holds(value):
+            if not holds(rule.cel, schema, value):
                 more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
                 yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
         for check in schema.checks:
@@ -228,7 +229,7 @@ def _meant(name: str, known: tuple[str, ...]) -> str:
     return f"did you mean {spelled[close[0]]}?" if close else f"known are {', '.join(known)}"
 
 
-# Finds forbidden changes between an object and its replacement: CEL's transition rules in Python.
+# Finds forbidden changes between an object and its replacement: the rules about a change.
 
 
 def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
@@ -237,7 +238,7 @@ def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:
     Both values must be filled, valid and ordered.
     """
     for transition in schema.transitions:
-        if not transition.holds(new, old):
+        if not holds(transition.cel, schema, new, old):
             yield Problem(path, transition.message)
     match schema:
         case ObjectSchema(properties=properties):

@@ -168,7 +168,6 @@ class TaskSpec:
             Rule(
                 f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
                 "an action other than Wait and Release needs a runID",
-                lambda spec: spec["action"] in _AT_REST or bool(spec["runID"]),
             ),
         ),
     )

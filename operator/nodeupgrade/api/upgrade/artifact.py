@@ -99,7 +99,6 @@ class Artifact:
             Rule(
                 f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
                 "exactly one of image, platforms and preStaged is needed",
-                lambda artifact: sum(source in artifact for source in SOURCES) == 1,
             ),
         ),
         transitions=(immutable(),),

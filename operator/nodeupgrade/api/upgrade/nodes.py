@@ -19,7 +19,6 @@ from nodeupgrade.api.field import (
     keys_match,
     stays_or_not,
 )
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import LABEL_LENGTH
 
 MOST_NAMES: Final = 500
@@ -61,7 +60,6 @@ class Requirement:
             Rule(
                 "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
                 "In and NotIn need values, Exists and DoesNotExist must not have any",
-                lambda term: (term["operator"] in {"In", "NotIn"}) == bool(term.get("values")),
             ),
         ),
     )
@@ -75,10 +73,6 @@ class Requirement:
     ] = ()
 
 
-def _selects(selector: Json) -> bool:
-    return bool(selector.get("matchLabels") or selector.get("matchExpressions"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSelector:
     """A metav1.LabelSelector that is not empty, since an empty one would select every node."""
@@ -90,7 +84,6 @@ class LabelSelector:
                 "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
                 "an empty selector would select every node; write matchLabels or matchExpressions, or leave the "
                 "selector out",
-                _selects,
             ),
         ),
     )
@@ -121,7 +114,6 @@ class NodeExclusion:
             TransitionRule(
                 "!has(oldSelf.selector) || (has(self.selector) && self.selector == oldSelf.selector)",
                 "its selector may be added, neither changed nor taken away; add names, or create another NodeUpgrade",
-                lambda new, old: "selector" not in old or new.get("selector") == old["selector"],
             ),
         ),
     )
@@ -152,7 +144,6 @@ class NodeSelection:
             Rule(
                 "(has(self.all) && self.all) || (has(self.names) && self.names.size() > 0) || has(self.selector)",
                 "it selects nothing; write a selector, names, or all: true",
-                lambda nodes: bool(nodes.get("all") or nodes.get("names") or nodes.get("selector")),
             ),
         ),
         transitions=(stays_or_not("selector"),),

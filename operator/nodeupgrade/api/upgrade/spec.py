@@ -65,7 +65,6 @@ def _action_rule() -> TransitionRule:
         " || ".join(("self == oldSelf", *steps)),
         "Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
         "create another NodeUpgrade to begin anew",
-        lambda new, old: new == old or new in ACTION_STEPS[RolloutAction(old)],
     )
 
 

@@ -35,7 +35,6 @@ class Wave:
             Rule(
                 "has(self.selector) != has(self.size)",
                 "exactly one of selector and size is needed",
-                lambda wave: ("selector" in wave) != ("size" in wave),
             ),
         ),
         transitions=(stays_or_not("selector"), stays_or_not("size")),
@@ -53,7 +52,6 @@ class Wave:
                 Rule(
                     f"self != '{REMAINDER}'",
                     f"{REMAINDER} is the wave of all nodes that no other wave takes; choose another name",
-                    lambda name: name != REMAINDER,
                 ),
             ),
         ),
@@ -113,12 +111,10 @@ class Wave:
 WAVES_STAY = TransitionRule(
     "self.map(wave, wave.name) == oldSelf.map(wave, wave.name)",
     "waves can neither be added, taken away, renamed nor put in another order; create another NodeUpgrade",
-    lambda new, old: [wave["name"] for wave in new] == [wave["name"] for wave in old],
 )
 
 APPROVALS_NAME_WAVES = Rule(
     f"self.approvedWaves.all(name, name == '{REMAINDER}' || self.waves.exists(wave, wave.name == name))",
     f"approvedWaves names a wave that does not exist; write names of spec.waves, or {REMAINDER}",
-    lambda spec: set(spec["approvedWaves"]) <= {REMAINDER, *(wave["name"] for wave in spec["waves"])},
     advisory=True,
 )
