@@ -7,8 +7,9 @@ and the run can still be called off as usual.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import assert_never
 from uuid import uuid4
 
 import structlog
@@ -20,7 +21,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.cluster import Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.cluster import InForce, NotInForce, Trial, exposure_seconds, node_trial, pod_trials
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.task_report import staged_status
 from nodeupgrade.engine.node.node import Host
@@ -32,9 +33,13 @@ TRY_SECONDS = 15.0
 """How long an API server may take to load a raised guard; a second is usual."""
 FRESH_SECONDS = 20.0
 """Maximum age of an answer at which the handover still fits into the time that the control plane allows for it."""
-IN_FORCE = ""
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The API server did not answer, so nothing is known of the guard."""
 
 
 class Guard:
@@ -78,13 +83,22 @@ class Guard:
             if not may_begin(task, TaskAction.UPGRADE):
                 return task
             if task.spec.guard.kubelet_runs_by is None:
-                self._conclude("the control plane cannot raise it")
+                self._conclude(NotInForce("the control plane cannot raise it"))
                 return task
-            lack = await self._try_until_in_force(plan) if clock.monotonic() - asked < FRESH_SECONDS else None
+            fresh = clock.monotonic() - asked < FRESH_SECONDS
+            answer = await self._try_until_in_force(plan) if fresh else Unanswered()
             task = await reporter.read()
-            if lack or (lack == IN_FORCE and clock.monotonic() - asked < FRESH_SECONDS):
-                self._conclude(lack)
-                return task
+            match answer:
+                case NotInForce():
+                    self._conclude(answer)
+                    return task
+                case InForce() if clock.monotonic() - asked < FRESH_SECONDS:
+                    self._conclude(answer)
+                    return task
+                case InForce() | Unanswered():
+                    pass
+                case _:
+                    assert_never(answer)
             log.info("the guard was raised too long ago; asking again")
 
     async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
@@ -96,56 +110,56 @@ class Guard:
         self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
         await reporter.report_until_accepted(staged_status(self._settings.run_id, plan))
 
-    def _conclude(self, lack: str) -> None:
-        log.info("tried the readiness guard", lack=lack)
-        state = GuardState.NOT_IN_FORCE if lack else GuardState.IN_FORCE
-        self.report = replace(self.report, state=state, detail=lack)
+    def _conclude(self, answer: InForce | NotInForce) -> None:
+        detail = answer.why if isinstance(answer, NotInForce) else ""
+        state = GuardState.NOT_IN_FORCE if isinstance(answer, NotInForce) else GuardState.IN_FORCE
+        log.info("tried the readiness guard", state=state.value, detail=detail)
+        self.report = replace(self.report, state=state, detail=detail)
 
-    async def _try_until_in_force(self, plan: RunPlan) -> str | None:
-        """Try the guard until it is in force or the time is up.
-
-        Returns:
-            IN_FORCE, what is missing, or ``None`` if the API server did not answer.
-        """
+    async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | Unanswered:
+        """Try the guard until it is in force or the time is up."""
         clock = self._host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
-            return "it cannot be tried, because the kubelet has no kubeconfig"
+            return NotInForce("it cannot be tried, because the kubelet has no kubeconfig")
         while True:
-            lack: str | None
+            answer: InForce | NotInForce | Unanswered
             try:
                 pods = await self._kube.list_pods_on_node(self._settings.node)
-                lack = await asyncio.to_thread(self._try, PurePosixPath(plan.kubeconfig), pod_trials(pods))
+                answer = await asyncio.to_thread(self._try, PurePosixPath(plan.kubeconfig), pod_trials(pods))
             except StepFailed as error:
-                return f"it cannot be tried as the kubelet: {error}"
+                return NotInForce(f"it cannot be tried as the kubelet: {error}")
             except UnavailableError as error:
                 log.info("cannot try the readiness guard yet", error=str(error))
-                lack = None
+                answer = Unanswered()
             except NodeUpgradeError as error:
-                lack = f"it cannot be tried: {error}"
-            if lack == IN_FORCE or clock.monotonic() >= end:
-                return lack
+                answer = NotInForce(f"it cannot be tried: {error}")
+            if isinstance(answer, InForce) or clock.monotonic() >= end:
+                return answer
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _try(self, kubeconfig: PurePosixPath, pods: Sequence[Trial]) -> str:
+    def _try(self, kubeconfig: PurePosixPath, pods: Sequence[Trial]) -> InForce | NotInForce:
         """Try the guard once, on the Node and on one pod, if any pod can be guarded.
 
         Raises:
             StepFailed: the kubelet's credentials are not available.
         """
         kubelet = self._host.as_kubelet(kubeconfig)
-        return _any_denied(kubelet, [node_trial(self._settings.node)]) or _any_denied(kubelet, pods)
+        of_node = _any_denied(kubelet, [node_trial(self._settings.node)])
+        return of_node if isinstance(of_node, NotInForce) else _any_denied(kubelet, pods)
 
 
-def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> str:
-    """Return IN_FORCE if the guard denies one of these or there are none; otherwise what is missing for the first."""
-    lacks = []
+def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> InForce | NotInForce:
+    """Return whether the guard denies one of these, or there are none; if not, why it does not deny the first."""
+    first: NotInForce | None = None
     for trial in trials:
         try:
-            answer = kubelet.try_patch(trial.path, trial.patch)
+            response = kubelet.try_patch(trial.path, trial.patch)
         except Transient as error:
-            return str(error)
-        if (lack := trial.lack(answer.status, answer.text)) == IN_FORCE:
-            return IN_FORCE
-        lacks.append(lack)
-    return lacks[0] if lacks else IN_FORCE
+            return NotInForce(str(error))
+        match trial.judge(response.status, response.text):
+            case InForce() as denied:
+                return denied
+            case NotInForce() as answer:
+                first = first or answer
+    return first or InForce()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.domain.node.cluster import Trial, node_trial, pod_trials
+from nodeupgrade.domain.node.cluster import InForce, NotInForce, Trial, node_trial, pod_trials
 from nodeupgrade.kubelet.probe_delay import exposure
 from tests.contract.kube.apiserver import ApiServer
 
@@ -258,17 +258,17 @@ def test_what_the_agent_tries_tells_whether_the_guard_is_in_force(server: ApiSer
     assert denied(server, f"/api/v1/nodes/{pod.node}/status", {"conditions": conditions("True")[:1]}, "") == ""
     (of_pod,), of_node = pod_trials([pod.served()]), node_trial(pod.node)
 
-    def lacks() -> tuple[str, str]:
+    def answers() -> tuple[InForce | NotInForce, InForce | NotInForce]:
         before = pod.served()
         found = tried(server, of_pod, pod.node), tried(server, of_node, pod.node)
         assert pod.served() == before
         return found
 
-    assert all("may report" in lack for lack in lacks())
+    assert all(isinstance(answer, NotInForce) and "may report" in answer.why for answer in answers())
     pod.guard(datetime.now(UTC) + timedelta(hours=1))
-    wait(lambda: lacks() == ("", f"the kubelet may report node {pod.node} unready"))
+    wait(lambda: answers() == (InForce(), NotInForce(f"the kubelet may report node {pod.node} unready")))
     guard(server, f"node_{pod.node}", datetime.now(UTC) + timedelta(hours=1))
-    wait(lambda: lacks() == ("", ""))
+    wait(lambda: answers() == (InForce(), InForce()))
     pod.guard(None)
     guard(server, f"node_{pod.node}", None)
 
@@ -278,9 +278,9 @@ def test_a_guard_that_says_nonsense_guards_nothing(guarded: Pod) -> None:
     guarded.wait_until_not_guarded()
 
 
-def tried(server: ApiServer, trial: Trial, kubelet: str) -> str:
-    """What is lacking, by a dry run of what the agent tries."""
-    return trial.lack(*server.patch(f"{trial.path}?dryRun=All", trial.patch, kubelet))
+def tried(server: ApiServer, trial: Trial, kubelet: str) -> InForce | NotInForce:
+    """What a dry run of what the agent tries shows of the guard."""
+    return trial.judge(*server.patch(f"{trial.path}?dryRun=All", trial.patch, kubelet))
 
 
 def denied(server: ApiServer, path: str, status: Json, kubelet: str) -> str:

@@ -213,13 +213,25 @@ class Trial:
     patch: Json
     policy: str
 
-    def lack(self, status: int, text: str) -> str:
-        """Return why the answer is not the guard's denial; empty if it is."""
+    def judge(self, status: int, text: str) -> "InForce | NotInForce":
+        """Return whether the answer is the guard's denial, and if it is not, why."""
         if status < 400:
-            return f"the kubelet may report {self.subject} unready"
+            return NotInForce(f"the kubelet may report {self.subject} unready")
         if self.policy in text:
-            return ""
-        return f"asked about {self.subject}, the API server answers {status}: {_message(text)}"
+            return InForce()
+        return NotInForce(f"asked about {self.subject}, the API server answers {status}: {_message(text)}")
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The guard denied what it has to deny."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotInForce:
+    """The guard did not deny it, or that cannot be tried; ``why`` is for people."""
+
+    why: str
 
 
 def node_trial(node: str) -> Trial:

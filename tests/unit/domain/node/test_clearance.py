@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.cluster import exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.cluster import InForce, NotInForce, exposure_seconds, node_trial, pod_trials
 from tests.unit.domain.node.test_flaps import DELETED, ENDED, READY, UNREADY, pod
 
 DENIED = (
@@ -30,13 +30,14 @@ def test_a_few_pods_are_enough() -> None:
 
 def test_what_answers_mean() -> None:
     (trial,) = pod_trials([READY])
-    assert trial.lack(422, json.dumps({"message": DENIED})) == ""
-    assert trial.lack(200, "{}") == "the kubelet may report pod default/web unready"
-    assert trial.lack(403, json.dumps({"message": "no"})) == (
+    assert trial.judge(422, json.dumps({"message": DENIED})) == InForce()
+    assert trial.judge(200, "{}") == NotInForce("the kubelet may report pod default/web unready")
+    assert trial.judge(403, json.dumps({"message": "no"})) == NotInForce(
         "asked about pod default/web, the API server answers 403: no"
     )
-    assert trial.lack(502, "<html>") == "asked about pod default/web, the API server answers 502: <html>"
-    assert node_trial("web-1").lack(422, json.dumps({"message": DENIED})) != "", "the Node has a policy of its own"
+    assert trial.judge(502, "<html>") == NotInForce("asked about pod default/web, the API server answers 502: <html>")
+    of_node = node_trial("web-1").judge(422, json.dumps({"message": DENIED}))
+    assert isinstance(of_node, NotInForce), "the Node has a policy of its own"
 
 
 def test_the_exposure_is_told_in_whole_seconds_and_without_pods_that_go() -> None:
