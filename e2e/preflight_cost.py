@@ -30,5 +30,5 @@ def _told(cluster: Cluster) -> Iterator[float]:
             told = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict) and told.get("event") == "examined":
+        if isinstance(told, dict) and told.get("event") == "node_examined":
             yield float(told["seconds"])

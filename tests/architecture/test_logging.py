@@ -1,11 +1,14 @@
 """Logs have one form: structlog's events, written as JSON lines by the one function that sets logging up."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from nodeupgrade.domain.rollout.actions import LOG_EVENTS, NodeAction
 from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
 
 SETS_UP = SOURCE_ROOT / "nodeupgrade" / "adapters" / "logs.py"
@@ -53,3 +56,25 @@ def test_it_is_set_up_there() -> None:
 )
 def test_a_form_of_its_own_is_found(source: str, found: list[str]) -> None:
     assert list(own_forms(source)) == found
+
+
+def events(source: str) -> Iterator[str]:
+    """What is logged: the first argument of every call of a logger."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=logger, attr=level), args=[first, *_]) if ast.unparse(logger).split(
+                "."
+            )[-1] in {"log", "_log"} and level in {"debug", "info", "warning", "error", "exception"}:
+                yield first.value if isinstance(first, ast.Constant) else ast.unparse(first)
+            case _:
+                pass
+
+
+def test_log_events_have_fixed_names_that_can_be_searched_for() -> None:
+    named = re.compile(r"[a-z]+(_[a-z]+)+")
+    found = {event for path in modules() if path.is_relative_to(SOURCE_ROOT) for event in events(path.read_text())}
+
+    assert len(found) > 50
+    assert {event for event in found if not named.fullmatch(event)} == set()
+    assert [name for name in LOG_EVENTS.values() if not named.fullmatch(name)] == []
+    assert set(LOG_EVENTS) == set(get_args(NodeAction))

@@ -130,11 +130,13 @@ class Examiner:
             try:
                 examination = await self._look(task, attempt, replacement, files)
             except Transient as error:
-                log.info("cannot look at the node yet", error=str(error), look=look)
+                log.info("examination_failed", error=str(error), look=look)
             else:
                 if not examination.refusals or not {finding.reason for finding in examination.refusals} <= PASSING:
                     return examination
-                log.info("not yet", findings=[str(finding) for finding in examination.refusals], look=look)
+                log.info(
+                    "node_not_ready_for_run", findings=[str(finding) for finding in examination.refusals], look=look
+                )
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         return await self._look(task, attempt, replacement, files)
 
@@ -149,7 +151,7 @@ class Examiner:
         cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
         asked = _Asked(task=task, attempt=attempt, replacement=replacement, files=files)
         examination = await asyncio.to_thread(self._examine, asked, cluster)
-        log.info("examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
+        log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
         return examination
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
@@ -163,12 +165,12 @@ class Examiner:
         try:
             clients = Clients(risk=risk, services=answering(await self._kube.list_services(places)))
         except NodeUpgradeError as error:
-            log.info("cannot read who answers for Services", error=str(error))
+            log.info("endpoints_read_failed", error=str(error))
             clients = Clients(risk=risk, unread=str(error))
         try:
             return replace(clients, dependants=dependants(await self._kube.list_dependants(places)))
         except NodeUpgradeError as error:
-            log.info("cannot read what depends on the pods", error=str(error))
+            log.info("dependants_read_failed", error=str(error))
             return replace(clients, unread_dependants=str(error))
 
     def _examine(self, asked: _Asked, cluster: _ClusterView) -> Examination:
@@ -272,7 +274,7 @@ class Precheck:
         except Refused as refusal:
             return refusal_status(run, (refusal.finding,))
         except Exception as error:
-            log.exception("given up")
+            log.exception("run_given_up")
             return given_up(run, error)
         refusals = (*examination.refusals, *await asyncio.to_thread(self._executor_cannot_run))
         if examination.plan is None or forecast is None or refusals:

@@ -99,13 +99,13 @@ class Guard:
                     pass
                 case _:
                     assert_never(answer)
-            log.info("the guard was raised too long ago; asking again")
+            log.info("guard_answer_too_old")
 
     async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
         try:
             exposure = exposure_seconds(await self._kube.list_pods_on_node(self._settings.node))
         except NodeUpgradeError as error:
-            log.info("cannot tell how long pods will be unprobed", error=str(error))
+            log.info("exposure_unknown", error=str(error))
             exposure = 0
         self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
         await reporter.report_until_accepted(staged_status(self._settings.run_id, plan))
@@ -113,7 +113,7 @@ class Guard:
     def _conclude(self, answer: InForce | NotInForce) -> None:
         detail = answer.why if isinstance(answer, NotInForce) else ""
         state = GuardState.NOT_IN_FORCE if isinstance(answer, NotInForce) else GuardState.IN_FORCE
-        log.info("tried the readiness guard", state=state.value, detail=detail)
+        log.info("guard_tried", state=state.value, detail=detail)
         self.report = replace(self.report, state=state, detail=detail)
 
     async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | Unanswered:
@@ -130,7 +130,7 @@ class Guard:
             except StepFailed as error:
                 return NotInForce(f"it cannot be tried as the kubelet: {error}")
             except UnavailableError as error:
-                log.info("cannot try the readiness guard yet", error=str(error))
+                log.info("guard_trial_failed", error=str(error))
                 answer = Unanswered()
             except NodeUpgradeError as error:
                 answer = NotInForce(f"it cannot be tried: {error}")

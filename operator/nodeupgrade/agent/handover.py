@@ -81,7 +81,7 @@ class Handover:
             await self._executor.withdraw(plan)
             raise
         except NodeUpgradeError as error:
-            log.warning("cannot hand over", error=str(error))
+            log.warning("handover_failed", error=str(error))
             obstacle = self._failed(Reason.STEP_FAILED, str(error))
         return obstacle if await self._executor.withdraw(plan) else None
 
@@ -171,7 +171,7 @@ class Handover:
             if not await self._executor.withdraw(plan):
                 return None
         except NodeUpgradeError as error:
-            log.warning("cannot take the run back yet", error=str(error))
+            log.warning("run_withdrawal_failed", error=str(error))
             return None
         if task is None:
             raise Released
@@ -185,7 +185,7 @@ class Handover:
         try:
             await asyncio.to_thread(self._runs.request_abort, attempt)
         except OSError as error:
-            log.warning("cannot pass on that the run is called off", error=str(error))
+            log.warning("abort_delivery_failed", error=str(error))
 
     async def _answer_executor(self, plan: RunPlan, attempt: RunId) -> None:
         """Tell the executor, if it asks, which pods were deleted, and which were created after planning.
@@ -208,7 +208,7 @@ class Handover:
                 new = newcomers(plan, map(parse_pod, pods))
                 await asyncio.to_thread(self._runs.report_newcomers, attempt, new)
         except (OSError, HashError) as error:
-            log.info("cannot tell the executor of the node's pods", error=str(error))
+            log.info("pod_list_delivery_failed", error=str(error))
 
     def _status(self, plan: RunPlan, journal: Journal, unit_state: str) -> TaskStatus:
         if unit_state and not journal.records:

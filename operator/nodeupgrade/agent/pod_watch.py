@@ -78,7 +78,7 @@ class PodWatch:
             except ExpiredError:
                 self._since = ""
             except UnavailableError as error:
-                log.info("cannot watch the pods just now", error=str(error))
+                log.info("pod_watch_failed", error=str(error))
             except (NodeUpgradeError, LookupError, TypeError, ValueError, AttributeError) as error:
                 self._report_trouble(f"pods cannot be watched: {error}")
             with contextlib.suppress(TimeoutError):
@@ -86,7 +86,7 @@ class PodWatch:
 
     def _report_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:
-            log.warning("it is not known which pods are reported unready", why=trouble)
+            log.warning("unready_pods_unknown", why=trouble)
         self.trouble = trouble
 
     def _handle(self, event: WatchEvent) -> None:

@@ -83,9 +83,9 @@ class Preparation:
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.finding,))
         except Exception as error:
-            log.exception("given up")
+            log.exception("run_given_up")
             status = given_up(self._settings.run_id, error)
-        log.info("the node is left as it is", reason=status.reason, message=status.message)
+        log.info("node_left_unchanged", reason=status.reason, message=status.message)
         await asyncio.to_thread(self._forget_staged, task)
         return status
 
@@ -118,7 +118,7 @@ class Preparation:
                 self._host.files.remove(staged_path(program))
                 forget_files(self._host.files, (file.path for file in task.spec.files))
         except NodeUpgradeError as error:
-            log.warning("staged kubelet remains", error=str(error))
+            log.warning("staged_kubelet_not_removed", error=str(error))
 
     def _progress(self, phase: TaskPhase, message: str) -> TaskStatus:
         return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
@@ -210,7 +210,7 @@ class EarlierRuns:
             report_of(journal)
             return self._runs.read_plan(run)
         except (Inconsistent, MalformedFileError) as error:
-            log.warning("what an earlier run has done cannot be told", run=run, error=str(error))
+            log.warning("earlier_run_report_failed", run=run, error=str(error))
             return None
 
     def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:

@@ -111,7 +111,7 @@ class Agent:
             is_precheck = task.spec.action is TaskAction.PRECHECK
             status = await (self._precheck_only(task) if is_precheck else self._run(task))
         except Released:
-            log.info("this run is not asked for any more", run=self._settings.run_id)
+            log.info("run_no_longer_wanted", run=self._settings.run_id)
             return
         except Inconsistent as error:
             log.critical("a human is needed", error=str(error))
@@ -163,7 +163,7 @@ class Agent:
 
     async def _inherit(self, task: Task, inherited: EarlierRun) -> TaskStatus | None:
         attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
-        log.info("an earlier run was found", run=attempt, over=journal.finished is not None)
+        log.info("earlier_run_found", run=attempt, over=journal.finished is not None)
         self._runs_to_report.add(task_run(attempt))
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if journal.finished is None:
@@ -211,7 +211,7 @@ class Agent:
             return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(attempt) or "", earlier)
         other_version = plan.to_version != task.spec.to_version
         if not last and not other_version and is_worth_another(journal):
-            log.info("containers changed while planning; trying again")
+            log.info("containers_changed_while_planning")
             self._previous = ended
             return None
         await self._executor.clean_up(plan)
@@ -262,7 +262,7 @@ class Agent:
             for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.of(run)):
                 self._runs.mark_reported(attempt)
         except NodeUpgradeError as error:
-            log.warning("the run will be told once more", error=str(error))
+            log.warning("run_report_repeated", error=str(error))
 
     def _complete(self, status: TaskStatus) -> TaskStatus:
         return with_readiness(status, self._pods.flaps, self._guard.report, self._pods.trouble)

@@ -72,7 +72,7 @@ class TaskReporter:
             except NotFoundError as error:
                 raise Released from error
             except NodeUpgradeError as error:
-                log.warning("cannot read the task yet", error=str(error))
+                log.warning("task_read_failed", error=str(error))
                 await asyncio.sleep(REQUEST_SECONDS)
                 continue
             if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
@@ -91,7 +91,7 @@ class TaskReporter:
         except NotFoundError:
             return None
         except (NodeUpgradeError, TimeoutError) as error:
-            log.info("cannot reach the API server; the run goes on", error=str(error))
+            log.info("api_server_unreachable", error=str(error))
             return self._known
         self._known = task
         return task if task.spec.run_id == self._settings.run_id else None
@@ -104,7 +104,7 @@ class TaskReporter:
         try:
             await asyncio.wait_for(self._write(status), REQUEST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
-            log.info("cannot tell the task yet", error=str(error))
+            log.info("task_report_failed", error=str(error))
             if status.phase.terminal:
                 self.last = status
             return
@@ -132,11 +132,11 @@ class TaskReporter:
                     raise UnheardError(
                         f"the API server has refused every status for {refused:.0f} s: {error}"
                     ) from error
-                log.warning("the API server refuses what has to be told", error=str(error), again_after=pause)
+                log.warning("task_report_refused", error=str(error), again_after=pause)
                 await asyncio.sleep(pause)
                 refused, pause = refused + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
             except NodeUpgradeError as error:
-                log.warning("cannot tell the task yet", error=str(error))
+                log.warning("task_report_failed", error=str(error))
                 refused, pause = 0.0, REQUEST_SECONDS
                 await asyncio.sleep(REQUEST_SECONDS)
             else:
@@ -147,7 +147,7 @@ class TaskReporter:
         try:
             return await self._kube.patch_task_status(self._settings.task, status)
         except InvalidError as error:
-            log.warning("the API server refuses the whole report; telling less", error=str(error))
+            log.warning("task_report_shortened", error=str(error))
             return await self._kube.patch_task_status(self._settings.task, essential_status(status, str(error)))
 
     def _timed(self, status: TaskStatus) -> TaskStatus:

@@ -22,7 +22,7 @@ def main() -> int:
     try:
         settings = from_environment(os.environ)
     except SettingsError as error:
-        _log.error("cannot start", error=str(error))
+        _log.error("operator_start_failed", error=str(error))
         return 1
     return serve(settings)
 

@@ -41,7 +41,7 @@ async def lead(election: Election, work: Callable[[], Awaitable[None]]) -> None:
     """
     while True:
         await election.campaign()
-        _log.info("leads", epoch=election.epoch)
+        _log.info("leadership_acquired", epoch=election.epoch)
         keeping = asyncio.ensure_future(election.keep())
         working = asyncio.ensure_future(work())
         try:
@@ -56,4 +56,4 @@ async def lead(election: Election, work: Callable[[], Awaitable[None]]) -> None:
                 raise problem
         if not working.cancelled():
             raise RuntimeError("the work has ended that must not end")
-        _log.warning("leads no more")
+        _log.warning("leadership_lost")

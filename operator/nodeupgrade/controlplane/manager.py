@@ -80,7 +80,7 @@ class Manager:
         self._run("informers", plane.fleet.run())
         self._run("event loop lag", measure_lag(plane.metrics))
         self._run("election", lead(plane.elector, lambda: self._work(plane)))
-        _log.info("started")
+        _log.info("operator_started")
 
     async def stop(self) -> None:
         """Stop all tasks and close all connections."""
@@ -127,18 +127,18 @@ class Manager:
         if task not in self._tasks:
             return  # cancelled by stop()
         problem = None if task.cancelled() else task.exception()
-        _log.error("a task has ended that must not end", task=task.get_name(), exc_info=problem)
+        _log.error("task_ended_unexpectedly", task=task.get_name(), exc_info=problem)
         self.failed = True
         self._stop.set()
 
 
 def _log_election(news: str) -> None:
-    _log.info("stands by", because=news)
+    _log.info("standing_by", because=news)
 
 
 def _log_watch_problem(kind: str, problem: str) -> None:
-    _log.warning("cannot follow", kind=kind, error=problem)
+    _log.warning("watch_failed", kind=kind, error=problem)
 
 
 def _log_delivery_problem(receiver: str, problem: str) -> None:
-    _log.warning("cannot notify", receiver=receiver, error=problem)
+    _log.warning("notification_failed", receiver=receiver, error=problem)

@@ -45,5 +45,5 @@ def serve(settings: OperatorSettings) -> int:
     try:
         return 0 if asyncio.run(until_stopped()) else 1
     except Exception as error:  # noqa: BLE001 - the process ends, whatever it is, and its log says why
-        _log.exception("the operator ends", error=str(error.__cause__ or error))
+        _log.exception("operator_failed", error=str(error.__cause__ or error))
         return 1

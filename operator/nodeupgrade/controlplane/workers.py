@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wait
 from nodeupgrade.engine.rollout.passes import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
@@ -106,12 +106,12 @@ async def work(
             telemetry.failed(rest)
             failures[name] = failures.get(name, 0) + 1
             requeue_after = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
-            _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=requeue_after)
+            _log.warning("reconcile_failed", upgrade=name, error=str(error), again_in_seconds=requeue_after)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this NodeUpgrade alone
             telemetry.failed(clock() - began, expected=False)
             failures[name] = failures.get(name, 0) + 1
             requeue_after = rest = backoff(failures[name])  # also against the events of what is told about it
-            _log.exception("unexpected error", upgrade=name, again_in_seconds=requeue_after)
+            _log.exception("reconcile_crashed", upgrade=name, again_in_seconds=requeue_after)
             await _start_anew(rollouts, name, error)
         else:
             rest = done.cost
@@ -130,9 +130,9 @@ async def _start_anew(rollouts: Reconciler, name: str, error: Exception) -> None
     try:
         await rollouts.start_anew(name, _place_of(error))
     except NodeUpgradeError as refusal:
-        _log.warning("cannot tell of an unexpected error", upgrade=name, error=str(refusal))
+        _log.warning("internal_error_not_reported", upgrade=name, error=str(refusal))
     except Exception:  # noqa: BLE001 - what cannot be told is in the log
-        _log.exception("cannot start anew", upgrade=name)
+        _log.exception("rollout_restart_failed", upgrade=name)
 
 
 def _place_of(error: Exception) -> str:
@@ -153,9 +153,9 @@ async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
                 enqueuer.upgrade_changed(name)
             _log_actions("", await rollouts.sweep())
         except NodeUpgradeError as error:
-            _log.warning("cannot look over everything", error=str(error))
+            _log.warning("resync_failed", error=str(error))
         except Exception:  # noqa: BLE001 - rollouts do not depend on it
-            _log.exception("unexpected error in looking over everything")
+            _log.exception("resync_crashed")
         await asyncio.sleep(RESYNC_SECONDS)
 
 
@@ -193,7 +193,7 @@ def _log_actions(name: str, actions: tuple[NodeAction, ...]) -> None:
     for action in actions:
         level = _log.debug if isinstance(action, Wait | Hold) else _log.info
         level(
-            type(action).__name__,
+            LOG_EVENTS[type(action)],
             upgrade=name,
             node=getattr(action, "node", None),
             reason=action.reason.value,

@@ -88,7 +88,7 @@ class Operator:
     async def leads(self) -> None:
         """Wait until it leads: the Lease of one that was killed has to expire first."""
         async with asyncio.timeout(START_SECONDS):
-            while b'"leads"' not in self.log:
+            while b'"leadership_acquired"' not in self.log:
                 self.more.clear()
                 await self.more.wait()
 
@@ -223,7 +223,7 @@ async def test_ends_where_kopf_ends(api_server: ApiServer, fault: Harm) -> None:
         proxy.break_(watches_upgrades, fault)
         proxy.drop_all()
         assert await operator.ends() == 1
-    (last,) = [line for line in operator.lines if line["event"] == "the operator ends"]
+    (last,) = [line for line in operator.lines if line["event"] == "operator_failed"]
     assert last["level"] == "error"
 
 
@@ -254,7 +254,7 @@ async def test_says_what_is_missing_at_its_start_and_ends(
         proxy.break_(which, fault)
         async with operator_process(proxy.kubeconfig("operator")) as operator:
             assert await operator.ends() == 1
-    (last,) = [line for line in operator.lines if line["event"] == "the operator ends"]
+    (last,) = [line for line in operator.lines if line["event"] == "operator_failed"]
     assert last["level"] == "error"
     assert said in last["error"]
     assert remedy in last["error"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.upgrade.status import Condition
+from nodeupgrade.domain.rollout.actions import Cordon
 from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
 from tests.doubles.kube_fleet import Part
@@ -148,8 +149,8 @@ async def test_a_refused_release_does_not_hold_a_deleted_object() -> None:
 def test_pauses_grow_and_have_an_end() -> None:
     assert [rest(count) for count in (1, 2, 3)] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
     assert rest(6) == rest(10_000) == LONGEST
-    first = after(None, "Cordon", "no", START)
-    second = after(first, "Cordon", "no", START + SHORTEST)
+    first = after(None, Cordon, "no", START)
+    second = after(first, Cordon, "no", START + SHORTEST)
     assert (second.since, second.count, second.again) == (START, 2, START + 3 * SHORTEST)
 
 

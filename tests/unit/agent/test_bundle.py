@@ -113,7 +113,7 @@ def test_the_executor_finds_no_run_where_there_is_none(empty_root: Path) -> None
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
-    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no unfinished run"), seen.stderr
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no_unfinished_run"), seen.stderr
 
 
 @AS_ROOT
@@ -123,7 +123,7 @@ def test_the_lease_keeper_starts_from_it(empty_root: Path) -> None:
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
-    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "cannot renew the Lease"), seen.stderr
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "lease_unavailable"), seen.stderr
 
 
 @AS_ROOT
@@ -134,7 +134,7 @@ def test_the_shield_starts_from_it(empty_root: Path) -> None:
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
-    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no unfinished run"), seen.stderr
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no_unfinished_run"), seen.stderr
 
 
 def test_the_same_sources_make_the_same_bundle(empty_root: Path, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ async def test_actions_for_one_node_keep_their_order() -> None:
 async def test_a_refused_node_affects_nobody_else() -> None:
     server = Server(errors={"Cordon x": RejectedError("no")})
     results = await server.run(Lanes(WriteBudget(), "a"), cordon("x"), cordon("y"), STATUS)
-    assert [(each.node, each.deed, each.problem) for each in results.refused] == [("x", "Cordon", "no")]
+    assert [(each.node, each.action, each.problem) for each in results.refused] == [("x", Cordon, "no")]
     assert server.done == ["Cordon y", "WriteStatus"]
     assert not results.complete
     assert results.fault is None

@@ -127,7 +127,7 @@ class CallGuard:
         try:
             self._around.waiting(self._waiting + self._unrecorded)
         except OSError as error:
-            log.error("cannot write down that a call waits", error=str(error))  # noqa: TRY400  # likewise
+            log.error("waiting_call_not_recorded", error=str(error))  # noqa: TRY400  # likewise
 
     def _judges(self) -> bool:
         return not self._off and self._around.raised()
@@ -140,11 +140,11 @@ class CallGuard:
             if harmed is None or not self._judges():
                 return None
             if await self._around.shuts_down():
-                log.info("passed on", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
+                log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
             excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
             if excuse is not None:
-                log.info("passed on", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
+                log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
                 return None
             if time.monotonic() >= end:
                 return harmed
@@ -177,7 +177,7 @@ class CallGuard:
             caller=self._around.caller(peer),
         )
         log.warning(
-            "refused",
+            "call_refused",
             method=refused.method,
             instance=refused.instance,
             label=refused.label,
@@ -186,7 +186,7 @@ class CallGuard:
         try:
             self._around.record(refused)
         except OSError as error:
-            log.error("cannot write down what was refused", error=str(error))  # noqa: TRY400  # the reason says it all
+            log.error("refusal_not_recorded", error=str(error))  # noqa: TRY400  # the reason says it all
             self._unrecorded += 1
             self._count(0)
         return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))

@@ -42,12 +42,12 @@ def main(arguments: Sequence[str] = ()) -> int:
         return units.EXIT_NEEDS_A_HUMAN
     if unfinished is None:
         notify_ready()
-        log.info("no unfinished run")
+        log.info("no_unfinished_run")
         return 0
     try:
         return _carry_out(runs, unfinished)
     except BusyError as error:
-        log.info("another executor is at work", error=str(error))
+        log.info("executor_busy", error=str(error))
         return EXIT_BUSY
     except Inconsistent as error:
         log.critical("stopped: a human is needed", run=unfinished, error=str(error))
@@ -78,16 +78,16 @@ def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: wiring.Wat
     )
     with runs.open_journal(run) as store:
         if runs.read_plan(run) is None:
-            log.info("the run was taken back", run=run)
+            log.info("run_withdrawn", run=run)
             return 0
         fence_after_reboot(node, plan, store.load())
         notify_ready()
-        log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
+        log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # present objects stay; collecting them would take 10 ms, perhaps while no kubelet runs
         report = NodeRun(
             node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
         ).carry_out()
-    log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
+    log.info("run_finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
 
 

@@ -79,11 +79,11 @@ class ExecutorService:
         """Start the executor unless it runs; a failure is only logged."""
         if await asyncio.to_thread(self.runs):
             return
-        log.info("starting the executor")
+        log.info("executor_starting")
         try:
             await self.hand_over(plan)
         except NodeUpgradeError as error:
-            log.warning("cannot start the executor; trying again", error=str(error))
+            log.warning("executor_start_failed", error=str(error))
 
     def handed_over(self, plan: RunPlan) -> bool:
         """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
@@ -100,7 +100,7 @@ class ExecutorService:
             status = self._host.services.status(units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
         except NodeUpgradeError as error:
-            log.info("cannot look for the executor", error=str(error))
+            log.info("executor_status_failed", error=str(error))
             return True
 
     def state(self) -> str:
@@ -134,7 +134,7 @@ class ExecutorService:
             StepFailed: an executor may still be running.
         """
         if await asyncio.to_thread(self._withdraw, run, kubelet_unit):
-            log.info("forgot a plan that nobody began", run=run)
+            log.info("unstarted_plan_removed", run=run)
         else:
             await self.ensure_running(self._runs.require_plan(run))
 
@@ -146,7 +146,7 @@ class ExecutorService:
         try:
             self._runs.discard(run)
         except Inconsistent as error:
-            log.info("too late to take the run back", why=str(error))
+            log.info("run_withdrawal_too_late", why=str(error))
             return False
         return True
 
@@ -160,7 +160,7 @@ class ExecutorService:
             try:
                 await asyncio.to_thread(self._clean_up, plan)
             except NodeUpgradeError as error:
-                log.warning("something of the run remains on the node", error=str(error), tries_left=left)
+                log.warning("cleanup_incomplete", error=str(error), tries_left=left)
             else:
                 return
             if left:
@@ -199,7 +199,7 @@ class ExecutorService:
         try:
             return self._runs.begun() not in {None, run}
         except Inconsistent as error:
-            log.warning("what is on the node stays there, since a journal cannot be read", error=str(error))
+            log.warning("cleanup_skipped", error=str(error))
             return True
 
 

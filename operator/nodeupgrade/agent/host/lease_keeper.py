@@ -52,9 +52,9 @@ def keep(
             if lease is not None:
                 api.replace(lease)
                 count += 1
-                log.info("renewed", node=api.node, at=lease["spec"]["renewTime"])
+                log.info("lease_renewed", node=api.node, at=lease["spec"]["renewTime"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("cannot renew the Lease yet", node=api.node, error=str(error))
+            log.warning("lease_renewal_failed", node=api.node, error=str(error))
         sleep(LOOK_SECONDS)
     return count
 
@@ -69,10 +69,10 @@ def main() -> int:
     try:
         credentials = parse(Path(given.kubeconfig).read_bytes(), given.kubeconfig.parent)
     except (OSError, ValueError) as error:
-        log.warning("cannot renew the Lease", kubeconfig=str(given.kubeconfig), error=str(error))
+        log.warning("lease_unavailable", kubeconfig=str(given.kubeconfig), error=str(error))
         return 0
     count = keep(lease_api(credentials, given.node), given.seconds)
-    log.info("ended", node=given.node, renewed=count)
+    log.info("lease_keeper_ended", node=given.node, renewed=count)
     return 0
 
 

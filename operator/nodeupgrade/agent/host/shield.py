@@ -48,7 +48,7 @@ def main() -> int:
         _succeeds(exchange.clear)
         return EXIT_NEEDS_A_HUMAN
     if plan is None:
-        log.info("no unfinished run")
+        log.info("no_unfinished_run")
         lowered = _succeeds(exchange.clear)
         wiring.notify_ready()
         return 0 if lowered else 1
@@ -66,7 +66,7 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
     await front.open()
     await _raise_again(exchange)
     wiring.notify_ready()
-    log.info("serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
+    log.info("shield_serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
     gc.freeze()
     watch = asyncio.ensure_future(_watch(exchange))
     await told.wait()
@@ -82,7 +82,7 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
     await asyncio.sleep(0)
     front.hang_up()
     front.clear()
-    log.info("ended", run=plan.run_id, lowered=lowered)
+    log.info("shield_ended", run=plan.run_id, lowered=lowered)
     return 0 if lowered else 1
 
 
@@ -101,16 +101,16 @@ async def _raise_again(exchange: wiring.Exchange) -> None:
         return
     try:
         await asyncio.to_thread(exchange.raise_again)
-        log.info("raised again", socket=str(exchange.path))
+        log.info("shield_raised", socket=str(exchange.path))
     except StepFailed as error:
-        log.info("not raised again yet", why=str(error))
+        log.info("shield_raise_failed", why=str(error))
 
 
 def _succeeds(lower: Callable[[], None]) -> bool:
     try:
         lower()
     except StepFailed as error:
-        log.warning("cannot lower the shield", error=str(error))
+        log.warning("shield_lowering_failed", error=str(error))
         return False
     return True
 

@@ -280,3 +280,36 @@ NodeAction: TypeAlias = (
     | Release
     | DropTask
 )
+
+LOG_EVENTS: Mapping[type[NodeAction], str] = {
+    AddFinalizer: "finalizer_added",
+    RemoveFinalizer: "finalizer_removed",
+    WriteStatus: "status_written",
+    Report: "rollout_reported",
+    Admit: "node_admitted",
+    FreeSlot: "slot_freed",
+    Claim: "node_claimed",
+    Reopen: "task_reopened",
+    Blank: "task_cleared",
+    MarkTask: "task_marked",
+    Refuse: "node_refused",
+    Skip: "nodes_skipped",
+    WaveNews: "wave_reported",
+    Hold: "rollout_waiting",
+    Wait: "node_waiting",
+    Cordon: "node_cordoned",
+    StartTask: "task_started",
+    CreateAgent: "agent_created",
+    DeleteAgent: "agent_deleted",
+    RaiseGuard: "guard_raised",
+    NarrowGuard: "guard_narrowed",
+    DeclineGuard: "guard_declined",
+    LiftGuard: "guard_lifted",
+    Abort: "run_aborted",
+    GiveUp: "run_given_up",
+    Judge: "verdict_recorded",
+    RestoreCordon: "cordon_restored",
+    Release: "node_released",
+    DropTask: "task_dropped",
+}
+"""The names under which actions are logged."""

@@ -28,14 +28,14 @@ class Setback:
     """A write for one node that the API server refused or did not answer.
 
     Attributes:
-        deed: name of the action that failed.
+        action: the kind of action that failed.
         problem: the error of the API server.
         since: when it first failed.
         count: number of failures in a row.
         again: when it is due for a retry.
     """
 
-    deed: str
+    action: type[NodeAction]
     problem: str
     since: datetime
     count: int
@@ -44,7 +44,7 @@ class Setback:
     @property
     def reason(self) -> Reason:
         """The reason under which it is reported."""
-        return Reason.AGENT_UNAVAILABLE if self.deed == CreateAgent.__name__ else Reason.WRITE_REFUSED
+        return Reason.AGENT_UNAVAILABLE if self.action is CreateAgent else Reason.WRITE_REFUSED
 
     def finding(self, node: NodeName) -> Finding:
         """Return the finding to report for this node."""
@@ -52,8 +52,8 @@ class Setback:
         return Finding(reason=self.reason, subject=node, detail=detail, remedy=remedy)
 
 
-Setbacks: TypeAlias = Mapping[tuple[NodeName, str], Setback]
-"""Setbacks by node and name of the action."""
+Setbacks: TypeAlias = Mapping[tuple[NodeName, type[NodeAction]], Setback]
+"""Setbacks by node and kind of action."""
 
 
 def rest(count: int) -> timedelta:
@@ -61,10 +61,10 @@ def rest(count: int) -> timedelta:
     return min(LONGEST, SHORTEST * 2.0 ** min(count - 1, 10))
 
 
-def after(before: Setback | None, deed: str, problem: str, now: datetime) -> Setback:
+def after(before: Setback | None, action: type[NodeAction], problem: str, now: datetime) -> Setback:
     """Return the setback after another failure of the same write."""
     since, count = (now, 1) if before is None else (before.since, before.count + 1)
-    return Setback(deed=deed, problem=problem, since=since, count=count, again=now + rest(count))
+    return Setback(action=action, problem=problem, since=since, count=count, again=now + rest(count))
 
 
 def held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> tuple[NodeAction, ...]:
@@ -88,7 +88,7 @@ def is_held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> bool:
 
 def setback_of(action: NodeAction, setbacks: Setbacks) -> Setback | None:
     """Return the setback of this action for its node, or None."""
-    return setbacks.get((getattr(action, "node", NodeName("")), type(action).__name__))
+    return setbacks.get((getattr(action, "node", NodeName("")), type(action)))
 
 
 def impediments(
@@ -100,7 +100,7 @@ def impediments(
         for action in actions
         if isinstance(action, Wait) and action.reason in _HINDERING
     }
-    for (node, _), setback in sorted(setbacks.items()):
+    for (node, _), setback in sorted(setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
         by_node.setdefault(node, setback.finding(node))
     for finding in overdue:
         by_node.setdefault(NodeName(finding.subject), finding)

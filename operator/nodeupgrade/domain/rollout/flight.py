@@ -136,7 +136,7 @@ def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
     run, lost = fleet.agents_lost.get(task.name, ("", 0))
-    refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
+    refused = fleet.setbacks.get((task.name, CreateAgent))
     pod, artifact = fleet.agents.get(task.name), fleet.artifacts.get(task.name)
     return Agents(pod=pod, artifact=artifact, lost=lost if run == task.spec.run_id else 0, refused=refused)
 

@@ -11,7 +11,7 @@ from nodeupgrade.domain.check import check, check_one
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
+from nodeupgrade.domain.rollout.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.domain.rollout.candidate import Candidate, named, task_of_others
 from nodeupgrade.domain.rollout.membership import is_claimable, is_orphaned
 from nodeupgrade.kubelet import history
@@ -31,7 +31,7 @@ REMOVERS = {
 }
 """Keys of taints that mean the end of a node, and what they say."""
 
-_BEGINNING = tuple(action.__name__ for action in (Claim, Cordon, StartTask))
+_BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 """The writes that begin the upgrade of a node."""
 
 
@@ -129,8 +129,8 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
     done = {  # even if the response to the write was lost
-        Claim.__name__: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
-        Cordon.__name__: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
+        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
+        Cordon: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
     }
     due = (action for action in _BEGINNING if not done.get(action))
     known = (setback for action in due if (setback := candidate.setbacks.get((name, action))) is not None)

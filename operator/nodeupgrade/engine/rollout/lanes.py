@@ -50,7 +50,7 @@ class Refusal:
     """An action for a node that the API server refused or did not answer, with its error."""
 
     node: NodeName
-    deed: str
+    action: type[NodeAction]
     problem: str
 
 
@@ -242,7 +242,7 @@ class Lanes:
         if node is None or not isinstance(error, RejectedError | UnavailableError):
             self._results.fault = error
         else:
-            self._results.refused.append(Refusal(node, type(action).__name__, str(error)))
+            self._results.refused.append(Refusal(node, type(action), str(error)))
 
     async def _tell(self, action: NodeAction, tell: Tell) -> bool:
         async with self._budget.permit(self._rollout, Rank.EVENT):

@@ -13,7 +13,7 @@ class Memory:
     """Failure counts for the nodes of one NodeUpgrade."""
 
     def __init__(self) -> None:
-        self._setbacks: dict[tuple[NodeName, str], Setback] = {}
+        self._setbacks: dict[tuple[NodeName, type[NodeAction]], Setback] = {}
         self._lost: dict[NodeName, tuple[str, int]] = {}
 
     def setbacks(self, now: datetime) -> Setbacks:
@@ -33,7 +33,7 @@ class Memory:
         for action in applied:
             if (node := getattr(action, "node", None)) is None:
                 continue
-            self._setbacks.pop((node, type(action).__name__), None)
+            self._setbacks.pop((node, type(action)), None)
             if isinstance(action, DeleteAgent) and not action.pod.deleting:
                 run, count = self._lost.get(node, ("", 0))
                 again = (
@@ -41,5 +41,5 @@ class Memory:
                 )  # an agent that ended stays for up to LONGEST
                 self._lost[node] = (action.pod.run_id, count + 1 if again else 1)
         for refusal in refused:
-            key = (refusal.node, refusal.deed)
-            self._setbacks[key] = after(self._setbacks.get(key), refusal.deed, refusal.problem, now)
+            key = (refusal.node, refusal.action)
+            self._setbacks[key] = after(self._setbacks.get(key), refusal.action, refusal.problem, now)
