@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from e2e.fleet_faults.proxy import Died, Proxy
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
 from nodeupgrade.controlplane.workers import resync, work
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import THRIFTY, Pass
+from nodeupgrade.engine.rollout.passes import THRIFTY, PassResult
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -26,7 +25,7 @@ WORKERS = 2
 class Silent:
     """Metrics that nobody reads, and notices to nobody."""
 
-    def passed(self, name: str, done: Pass, seconds: float) -> None:
+    def passed(self, name: str, done: PassResult, seconds: float) -> None:
         """Forget a pass."""
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:

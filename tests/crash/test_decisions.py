@@ -28,11 +28,11 @@ from nodeupgrade.domain.node.machine import (
     needs_runtime,
 )
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.verification import Lack
+from nodeupgrade.domain.node.verification import Obstacle
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)
-LOST = Lack(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
+LOST = Obstacle(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
 ENOUGH_DECISIONS = 200
 WAYS = ["works", "works", "works", "fails", "fails half-way", "dies before", "dies half-way", "dies after"]
 

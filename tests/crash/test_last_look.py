@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node import start_preconditions
 from tests.crash.harness import OLD, World, back, forward, wrongs
 from tests.doubles.node import Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
@@ -168,8 +168,8 @@ def test_a_runtime_that_could_not_come_back_is_not_restarted_on_the_way_back_eit
 
 
 def test_control_without_the_looks_the_old_program_runs_on_new_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_look, "require_new_program", lambda *_: None)
-    monkeypatch.setattr(last_look.Running, "_look", lambda _self, *, last: None)  # noqa: ARG005
+    monkeypatch.setattr(start_preconditions, "require_new_program", lambda *_: None)
+    monkeypatch.setattr(start_preconditions.Running, "_look", lambda _self, *, last: None)  # noqa: ARG005
 
     after = changing(forward(), old_program, STARTING)
 
@@ -177,7 +177,7 @@ def test_control_without_the_looks_the_old_program_runs_on_new_hashes(monkeypatc
 
 
 def test_control_without_the_look_another_runtime_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_look, "require_runtime_as_planned", lambda *_: None)
+    monkeypatch.setattr(start_preconditions, "require_runtime_as_planned", lambda *_: None)
 
     after = changing(forward(), another_runtime, RESTARTING)
 

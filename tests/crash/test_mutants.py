@@ -12,7 +12,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.engine.node import evidence, exchange, last_look, run
+from nodeupgrade.engine.node import evidence, exchange, run, start_preconditions
 from nodeupgrade.engine.node.steps import (
     STEPS,
     hold_package,
@@ -38,13 +38,13 @@ def nothing(*_: object) -> None:
 def start_before_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(STEPS, Step.SWAP_BINARY, start_kubelet)
     patch.setitem(STEPS, Step.START_KUBELET, swap_binary)
-    patch.setattr(last_look, "require_new_program", nothing)
+    patch.setattr(start_preconditions, "require_new_program", nothing)
 
 
 def start_before_files(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(STEPS, Step.SWAP_FILES, start_kubelet)
     patch.setitem(STEPS, Step.START_KUBELET, swap_files)
-    patch.setattr(last_look, "require_new_program", nothing)
+    patch.setattr(start_preconditions, "require_new_program", nothing)
 
 
 def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(swap_binary, "undo", nothing)
-    patch.setattr(last_look, "require_old_program", nothing)
+    patch.setattr(start_preconditions, "require_old_program", nothing)
 
 
 def rewrite_before_stop(patch: pytest.MonkeyPatch) -> None:

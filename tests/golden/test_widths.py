@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.openapi import Column, Kind
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import RolloutPhase
-from nodeupgrade.cli.screens.words import since
+from nodeupgrade.cli.screens.formatting import since
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.golden.cli.cluster import FILES, NOW, WORLD, Cluster, check
 

@@ -15,7 +15,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.counting import finished_runs, group_nodes, is_paused
-from nodeupgrade.engine.rollout.passes import Pass
+from nodeupgrade.engine.rollout.passes import PassResult
 
 PREFIX = "nodeupgrade_"
 
@@ -261,7 +261,7 @@ class Metrics:
         """Count an answer of the API server."""
         self._requests.labels(verb, code).inc()
 
-    def passed(self, name: str, done: Pass, seconds: float) -> None:
+    def passed(self, name: str, done: PassResult, seconds: float) -> None:
         """Count a reconcile pass and the runs that it gave a verdict on."""
         self._passes.labels("conflict" if done.conflicted else "success").inc()
         self._seconds.observe(seconds)

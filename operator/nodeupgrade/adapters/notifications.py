@@ -15,7 +15,7 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.rollout.events import Notice
-from nodeupgrade.ports.notifications import DeliveryError, NoticeSender
+from nodeupgrade.ports.health import DeliveryError, NoticeSender
 
 # Delivers notices to webhooks.
 

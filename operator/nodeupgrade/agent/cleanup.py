@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.ports.files import Files, FilesView
-from nodeupgrade.ports.runs import AgentRuns
+from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in
 
 AGENT_MODULE = "nodeupgrade.agent"

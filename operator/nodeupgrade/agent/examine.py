@@ -46,8 +46,8 @@ from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.artifacts import Artifacts
+from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.ports.kube import NodeSideKube
-from nodeupgrade.ports.runs import AgentRuns
 
 LOOKS = 12
 LOOK_AGAIN_SECONDS = 5.0

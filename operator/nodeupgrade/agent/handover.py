@@ -27,8 +27,8 @@ from nodeupgrade.domain.node.run_status import run_status
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, not_started_status
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashError
+from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.ports.kube import NodeSideKube
-from nodeupgrade.ports.runs import AgentRuns
 
 POLL_SECONDS = 0.5
 READ_TASK_EVERY = 10

@@ -36,8 +36,8 @@ from nodeupgrade.domain.node.task_report import refusal_status
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.ports.kube import NodeSideKube
-from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 

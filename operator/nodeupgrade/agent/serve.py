@@ -36,8 +36,8 @@ from nodeupgrade.domain.node.task_report import (
 )
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts, Bundles
+from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.ports.kube import NodeSideKube
-from nodeupgrade.ports.runs import AgentRuns
 
 ATTEMPTS = 3
 LONGEST_EXPOSURE = timedelta(minutes=10)

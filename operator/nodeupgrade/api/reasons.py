@@ -93,7 +93,7 @@ class Reason(StrEnum):
         "the node's container runtime is supported, but was never tried on real nodes",
         "exclude the node; or accept the check for one node that you can lose, and tell us how it went")
     UNSUPPORTED_NODE = ("UnsupportedNode",
-        "the node's kubelet is no program of its own under Linux, so it cannot be replaced",
+        "the node's kubelet is not a separate Linux program, so it cannot be replaced",
         "exclude the node, and upgrade it with the tools of its operating system or distribution")
     ARTIFACT_UNAVAILABLE = ("ArtifactUnavailable", "the kubelet binary for this node's platform cannot be had",
         "add the platform to spec.artifact, or make the file reachable from the node")

@@ -12,9 +12,8 @@ from typing import Any
 import structlog
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.controlplane.workers import measure_lag, resync, work
 from nodeupgrade.wiring.controlplane import ControlPlane, Session, control_plane

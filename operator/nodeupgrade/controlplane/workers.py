@@ -9,11 +9,10 @@ import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.controlplane.enqueue import Enqueuer
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wait
-from nodeupgrade.engine.rollout.passes import Pass
+from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.ports.kube import UnavailableError
 
 VERIFYING_SECONDS = 1.0
@@ -42,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class Reconciler(Protocol):
     """The part of the engine that workers use."""
 
-    async def reconcile(self, name: str) -> Pass:
+    async def reconcile(self, name: str) -> PassResult:
         """Reconcile one NodeUpgrade once."""
         ...
 
@@ -62,7 +61,7 @@ class Reconciler(Protocol):
 class Telemetry(Protocol):
     """The metrics that workers record."""
 
-    def passed(self, name: str, done: Pass, seconds: float) -> None:
+    def passed(self, name: str, done: PassResult, seconds: float) -> None:
         """Record a pass over a NodeUpgrade."""
         ...
 
@@ -168,7 +167,7 @@ async def measure_lag(telemetry: Telemetry) -> None:
         telemetry.lagged(clock() - due)
 
 
-def pace(done: Pass) -> float | None:
+def pace(done: PassResult) -> float | None:
     """Return in how many seconds to requeue a NodeUpgrade after a pass; None to wait for a change of the object."""
     if done.over:
         return None

@@ -40,7 +40,7 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class LeaseObservation:
     """A Lease as a contender sees it.
 
     Attributes:
@@ -92,14 +92,14 @@ class Yield:
 Decision: TypeAlias = Create | Update | Yield
 
 
-def see(before: Sight | None, lease: LeaseRecord | None, now: float) -> Sight:
+def see(before: LeaseObservation | None, lease: LeaseRecord | None, now: float) -> LeaseObservation:
     """Return what a contender knows after a look."""
     if before is not None and before.lease == lease:
         return before
-    return Sight(lease=lease, since=now)
+    return LeaseObservation(lease=lease, since=now)
 
 
-def decide(sight: Sight, me: Contender, now: float, moment: str) -> Decision:
+def decide(sight: LeaseObservation, me: Contender, now: float, moment: str) -> Decision:
     """Return what to do about the Lease.
 
     Args:

@@ -15,8 +15,8 @@ from nodeupgrade.domain.election import (
     RETRY,
     Contender,
     Create,
+    LeaseObservation,
     LeaseRecord,
-    Sight,
     Update,
     Yield,
     decide,
@@ -88,7 +88,7 @@ class Elector:
         self._identity = identity
         self._on_news = on_news
         self._clock = clock or ElectionClock()
-        self._sight: Sight | None = None
+        self._sight: LeaseObservation | None = None
         self._version: str | None = None
         self._last_term = 0
         self._term = 0
@@ -206,7 +206,7 @@ class Elector:
         self._version = body["metadata"]["resourceVersion"]
         lease = read(body)
         self._last_term = max(self._last_term, lease.transitions)
-        self._sight = Sight(lease=lease, since=self._clock.monotonic())
+        self._sight = LeaseObservation(lease=lease, since=self._clock.monotonic())
         if lease.holder == self._identity:
             self._term = lease.transitions
 

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.rollout.events import Notice
 from nodeupgrade.domain.rollout.health import HealthObservation, HealthReading
 
 
@@ -37,3 +39,22 @@ class NoHealth(HealthSource):
 
     def forget(self, name: str) -> None:
         """Do nothing: nothing is evaluated."""
+
+
+# Notifications: who takes notices to those who want them.
+
+
+class DeliveryError(NodeUpgradeError):
+    """A receiver does not take a notice; the message names the receiver, not its URL, which may be a secret."""
+
+
+class NoticeSender(Protocol):
+    """Takes notices to receivers, which are known by their names."""
+
+    async def send(self, receiver: str, notice: Notice) -> None:
+        """Deliver a notice; it may arrive more than once.
+
+        Raises:
+            DeliveryError: The receiver has not taken it, or may not have.
+        """
+        ...

@@ -14,7 +14,7 @@ from e2e.lab.binaries import components
 from nodeupgrade.adapters.kubelet import HostKubelet, dry_run
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.kubelet.dry_run import accepted, objection, started_with, unknown_fields
+from nodeupgrade.kubelet.flags import accepted, objection, started_with, unknown_fields
 from nodeupgrade.ports.kubelet import TrialStart
 
 pytestmark = pytest.mark.real

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history, state_formats
-from nodeupgrade.kubelet.dry_run import NOWHERE
+from nodeupgrade.kubelet.flags import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
 from tests.doubles.node.calls import Calls

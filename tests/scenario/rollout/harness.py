@@ -16,7 +16,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import Pace
+from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube import InMemoryKube, merged
@@ -59,7 +59,7 @@ class Scene:
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
     idle_time: timedelta = IDLE
-    pace: Pace | None = None
+    pace: PassOptions | None = None
 
     def __post_init__(self) -> None:
         self.now = self.start

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.engine.rollout.passes import Pace
+from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
@@ -80,7 +80,7 @@ def test_no_budget_is_exceeded_and_it_ends(case: Case) -> None:
 
 
 async def live_through(case: Case) -> None:
-    pace = Pace(follow=FOLLOW_SECONDS if case.follows else 0.0)
+    pace = PassOptions(follow=FOLLOW_SECONDS if case.follows else 0.0)
     scene = Scene(parts=dict(zip(case.names, case.parts, strict=True)), pace=pace)
     for number, name in enumerate(case.names):
         await scene.fleet.add_node(name, overrides={"metadata": {"labels": {"zone": "ab"[number % 2]}}})

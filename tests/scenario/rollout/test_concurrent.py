@@ -20,7 +20,7 @@ from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import Pace
+from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -79,7 +79,7 @@ class Operator:
     def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
         fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        pace = Pace(
+        pace = PassOptions(
             rest=kube.dice.choice([0.0, 1e6]),
             patience=kube.dice.choice([0.0, 0.0, None]),
             follow=kube.dice.choice([0.0, 3.0, 1e6]),

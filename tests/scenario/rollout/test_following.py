@@ -13,7 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask
 from nodeupgrade.engine.rollout import reconcile
-from nodeupgrade.engine.rollout.passes import Pace
+from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
 from tests.doubles.kube import InMemoryKube
@@ -25,7 +25,7 @@ BEGINNING = {Cordon.__name__, StartTask.__name__, CreateAgent.__name__}
 END = {Judge.__name__, Release.__name__}
 
 
-async def stage(nodes: int, pace: Pace | None, kube_type: type[InMemoryKube] = InMemoryKube) -> Scene:
+async def stage(nodes: int, pace: PassOptions | None, kube_type: type[InMemoryKube] = InMemoryKube) -> Scene:
     scene = Scene(pace=pace, kube_type=kube_type)
     for number in range(nodes):
         await scene.fleet.add_node(f"node-{number}")
@@ -46,17 +46,17 @@ async def passes(scene: Scene) -> list[set[str]]:
     raise AssertionError("the rollout did not end")
 
 
-def old(seconds: Iterator[int]) -> Pace:
+def old(seconds: Iterator[int]) -> PassOptions:
     """Whatever has been read was read long ago: at each look at the clock a minute has gone by."""
-    return Pace(follow=3.0, clock=lambda: 60.0 * next(seconds))
+    return PassOptions(follow=3.0, clock=lambda: 60.0 * next(seconds))
 
 
 @pytest.mark.parametrize(
     ("pace", "together"),
-    [(Pace(follow=3.0, clock=lambda: 0.0), True), (old(count()), False), (None, False)],
+    [(PassOptions(follow=3.0, clock=lambda: 0.0), True), (old(count()), False), (None, False)],
     ids=["follows", "too-old", "control"],
 )
-async def test_one_pass_begins_a_run_and_one_ends_it(pace: Pace | None, together: bool) -> None:
+async def test_one_pass_begins_a_run_and_one_ends_it(pace: PassOptions | None, together: bool) -> None:
     made = await passes(await stage(1, pace))
     assert any(kinds >= BEGINNING for kinds in made) is together
     assert any(kinds >= END for kinds in made) is together
@@ -77,7 +77,7 @@ class Slow(InMemoryKube):
 
 @pytest.mark.parametrize("follow", [3.0, 0.0], ids=["follows", "control"])
 async def test_a_node_whose_pods_are_long_in_coming_delays_nobody(follow: float) -> None:
-    scene = await stage(2, Pace(patience=0.05, follow=follow, clock=lambda: 0.0), Slow)
+    scene = await stage(2, PassOptions(patience=0.05, follow=follow, clock=lambda: 0.0), Slow)
     assert isinstance(scene.kube, Slow)
     scene.kube.may_tell = asyncio.Event()
 
@@ -120,7 +120,7 @@ async def test_only_so_many_nodes_are_looked_at_at_the_same_time(
     follow: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile, "READS_AT_ONCE", 2)
-    scene = await stage(6, Pace(follow=follow, clock=lambda: 0.0), Counting)
+    scene = await stage(6, PassOptions(follow=follow, clock=lambda: 0.0), Counting)
     await passes(scene)
     assert isinstance(scene.kube, Counting)
     assert scene.kube.most == 2
@@ -128,7 +128,7 @@ async def test_only_so_many_nodes_are_looked_at_at_the_same_time(
 
 @pytest.mark.parametrize("follow", [3.0, 0.0])
 async def test_where_the_spec_is_not_accepted_any_more_runs_are_judged_all_the_same(follow: float) -> None:
-    scene = await stage(1, Pace(follow=follow, clock=lambda: 0.0))
+    scene = await stage(1, PassOptions(follow=follow, clock=lambda: 0.0))
     while not (await scene.in_flight() and (await scene.kube.get_task("node-0")).reported.phase.terminal):
         await scene.look(NAME)
         await scene.fleet.tick()

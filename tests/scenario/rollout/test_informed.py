@@ -14,7 +14,7 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import Pass
+from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -78,7 +78,7 @@ class Operator:
     def lists(self) -> list[int]:
         return [self.fleet.nodes.relists.total(), self.fleet.tasks.relists.total(), self.fleet.agents.relists.total()]
 
-    async def reconcile(self) -> Pass:
+    async def reconcile(self) -> PassResult:
         return await self.rollouts.reconcile(NAME)
 
 

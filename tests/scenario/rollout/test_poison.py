@@ -12,8 +12,7 @@ from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import workers
-from nodeupgrade.controlplane.enqueue import Enqueuer
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
 from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout import reconcile

@@ -17,8 +17,7 @@ from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
-from nodeupgrade.controlplane.enqueue import Enqueuer
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
 from nodeupgrade.controlplane.workers import resync, work
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing

@@ -17,7 +17,7 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal, Mark, Record, render
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runs import BusyError
+from nodeupgrade.ports.journal import BusyError
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from nodeupgrade.adapters.metrics import METRICS, InformerState, Metrics, State, served
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.engine.rollout.passes import Pass
+from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
@@ -38,7 +38,7 @@ class Observed:
             if (await self.step()).over:
                 return
 
-    async def step(self) -> Pass:
+    async def step(self) -> PassResult:
         done = await self.scene.operator.reconcile(NAME)
         self.metrics.passed(NAME, done, 0.25)
         await self.scene.fleet.tick()

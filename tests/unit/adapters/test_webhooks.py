@@ -13,7 +13,7 @@ from nodeupgrade.adapters.notifications import Webhooks, rendered
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.events import Notice
-from nodeupgrade.ports.notifications import DeliveryError
+from nodeupgrade.ports.health import DeliveryError
 
 NOTICE = Notice(
     id="abc",

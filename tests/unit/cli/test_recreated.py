@@ -9,7 +9,7 @@ from nodeupgrade.api.task.status import ContainerCounts, TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.screens import evidence, node
-from nodeupgrade.cli.screens.words import is_bad, meaning
+from nodeupgrade.cli.screens.formatting import is_bad, meaning
 
 COUNTS = ContainerCounts(baseline=3, unchanged=2, recreated=1, recreated_list=("kube-system/etcd-a/etcd",))
 TASK = Task(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from nodeupgrade.cli.screens.words import bar, lasting, spaced, table
+from nodeupgrade.cli.screens.formatting import bar, lasting, spaced, table
 
 numbers = st.integers(0, 6000)
 

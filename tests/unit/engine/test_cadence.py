@@ -9,7 +9,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Blank, Wait
-from nodeupgrade.engine.rollout.cadence import LONGEST_REST_SECONDS, Cadence
+from nodeupgrade.engine.rollout.passes import LONGEST_REST_SECONDS, Cadence
 from tests.contract.kube.test_kube_api import task_spec
 from tests.scenario.rollout.harness import upgrade_object
 

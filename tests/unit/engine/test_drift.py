@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.checks.drift import Start, Was
+from nodeupgrade.domain.node.checks.drift import FileRole, Start
 from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.node import Node
@@ -84,16 +84,16 @@ def test_everything_that_a_start_reads_is_looked_at(node: SimulatedNode) -> None
         environment_files=(("/etc/default/kubelet", False),),
     )
 
-    by_kind: dict[Was, set[str]] = {}
+    by_kind: dict[FileRole, set[str]] = {}
     for file in start.read:
         by_kind.setdefault(file.was, set()).add(file.path)
-    assert by_kind[Was.CONFIGURATION] == {
+    assert by_kind[FileRole.CONFIGURATION] == {
         CONFIG, DROP_INS, f"{DROP_INS}/10.conf", f"{DROP_INS}/a", f"{DROP_INS}/a/20.conf",
     }  # fmt: skip
-    assert by_kind[Was.ENVIRONMENT] == {"/etc/default/kubelet"}
-    assert by_kind[Was.UNIT] == {fragment, drop_in}
-    assert by_kind[Was.DROP_INS] == {f"{place}/{UNIT}.d" for place in drift.UNIT_DIRECTORIES}
-    assert by_kind[Was.IDENTITY] == {KUBECONFIG}
+    assert by_kind[FileRole.ENVIRONMENT] == {"/etc/default/kubelet"}
+    assert by_kind[FileRole.UNIT] == {fragment, drop_in}
+    assert by_kind[FileRole.DROP_INS] == {f"{place}/{UNIT}.d" for place in drift.UNIT_DIRECTORIES}
+    assert by_kind[FileRole.IDENTITY] == {KUBECONFIG}
     assert start.environment_files == {"/etc/default/kubelet": None}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.kubelet.dry_run import started_with
+from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.unit.engine.test_gather import gathered, node

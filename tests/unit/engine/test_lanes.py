@@ -14,8 +14,7 @@ from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import Cordon, NodeAction, RestoreCordon, Wait, WriteStatus
-from nodeupgrade.engine.rollout.lanes import Lanes, Results
-from nodeupgrade.engine.rollout.write_budget import Rank, WriteBudget
+from nodeupgrade.engine.rollout.lanes import Lanes, Rank, Results, WriteBudget
 from nodeupgrade.ports.kube import ConflictError, RejectedError, UnavailableError
 from tests.doubles.kube_fleet import node_object
 

@@ -12,8 +12,8 @@ from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
 from nodeupgrade.domain.rollout.events import Notice, notice_of
 from nodeupgrade.engine.rollout import notifier as notifiers
 from nodeupgrade.engine.rollout.notifier import Notifier
+from nodeupgrade.ports.health import DeliveryError
 from nodeupgrade.ports.kube import UPGRADES
-from nodeupgrade.ports.notifications import DeliveryError
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import START, Scene
 

@@ -13,7 +13,7 @@ from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks,
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.journal import Journal, Record, may_be_lost, parse, render, without_images
 from nodeupgrade.ports.disk import Disk
-from nodeupgrade.ports.runs import BusyError
+from nodeupgrade.ports.journal import BusyError
 
 RESERVE_BYTES = 256 * 1024
 """Enough for all records of a rollback and the files that it writes."""

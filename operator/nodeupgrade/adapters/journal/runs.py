@@ -29,7 +29,7 @@ from nodeupgrade.domain.node.plan import PLAN_SCHEMA, Newcomers, RunPlan
 from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.domain.node.verification import GO_ON
 from nodeupgrade.ports.disk import Disk
-from nodeupgrade.ports.runs import BusyError
+from nodeupgrade.ports.journal import BusyError
 
 PLAN = "plan.json"
 UNTOLD = "untold"

@@ -1,4 +1,4 @@
-"""Ends this process when it does not get on: the ``WatchdogSec`` protocol of systemd, fed from a thread of its own.
+"""Ends this process when it makes no progress: the ``WatchdogSec`` protocol of systemd, fed from a thread of its own.
 
 A frozen process (a debugger, SIGSTOP) feeds nothing, so systemd kills it, which also works on a stopped process. A
 process whose main thread hangs, on a disk for example, kills itself. Either way systemd starts it again.

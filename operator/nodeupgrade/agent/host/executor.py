@@ -20,7 +20,7 @@ from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node import budget
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
-from nodeupgrade.ports.runs import BusyError, ExecutorRuns
+from nodeupgrade.ports.journal import BusyError, ExecutorRuns
 from nodeupgrade.wiring import node as wiring
 from nodeupgrade.wiring.node import notify_ready
 

@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import report_of
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Bundles
-from nodeupgrade.ports.runs import AgentRuns
+from nodeupgrade.ports.journal import AgentRuns
 
 log = structlog.get_logger()
 

@@ -64,7 +64,7 @@ def _action_rule() -> TransitionRule:
     return TransitionRule(
         " || ".join(("self == oldSelf", *steps)),
         "Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
-        "create another NodeUpgrade to begin anew",
+        "create another NodeUpgrade to start again",
     )
 
 

@@ -116,7 +116,7 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
     """
     if not yes and not how["dry_run"]:
         if not sys.stdin.isatty():
-            raise click.UsageError("an abort cannot be taken back; say --yes to mean it")
+            raise click.UsageError("an abort cannot be undone; confirm it with --yes")
         click.confirm(printable(f"End {name} for good?"), abort=True)
     return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
 

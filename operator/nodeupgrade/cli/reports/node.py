@@ -46,7 +46,7 @@ class NodeEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class NodeMembership:
     """A node's place in a rollout.
 
     Attributes:
@@ -80,7 +80,7 @@ class Story:
 
     node: NodeView
     upgrade: Upgrade | None = None
-    seat: Seat | None = None
+    seat: NodeMembership | None = None
     task: Task | None = None
     selected_by: tuple[str, ...] = ()
     cordon: str = ""
@@ -125,7 +125,7 @@ def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
     return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
 
 
-def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
+def seat(rollout: RolloutView, name: NodeName, now: datetime) -> NodeMembership | None:
     """Find a node's place in a rollout, and what it waits for; None if it is not a member."""
     member = rollout.members.get(name)
     if member is None:
@@ -133,7 +133,7 @@ def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
     number = next(index for index, wave in enumerate(rollout.waves, 1) if wave.name == member.wave)
     wave = [each.node for each in rollout.waves[number - 1].members]
     has_reason = member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}
-    return Seat(
+    return NodeMembership(
         wave=member.wave,
         wave_number=number,
         waves=len(rollout.waves),

@@ -12,8 +12,20 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
 from nodeupgrade.cli.console import Text, stacked
-from nodeupgrade.cli.screens.found import about
-from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, UIDS, coloured, facts, heading, since, spaced, table
+from nodeupgrade.cli.screens.finding_lines import about
+from nodeupgrade.cli.screens.formatting import (
+    BAD,
+    BUSY,
+    GOOD,
+    NOTHING,
+    UIDS,
+    coloured,
+    facts,
+    heading,
+    since,
+    spaced,
+    table,
+)
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
 RUNS = STATE_DIRECTORY / "runs"

@@ -14,7 +14,7 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.console import Text
-from nodeupgrade.cli.screens.words import BAD, NOTHING, facts, since, table
+from nodeupgrade.cli.screens.formatting import BAD, NOTHING, facts, since, table
 
 _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
 

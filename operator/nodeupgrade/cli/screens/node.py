@@ -11,9 +11,9 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.cli.console import Text
-from nodeupgrade.cli.reports.node import Seat, Story
+from nodeupgrade.cli.reports.node import NodeMembership, Story
 from nodeupgrade.cli.screens import evidence
-from nodeupgrade.cli.screens.words import (
+from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
     FAINT,
@@ -64,7 +64,7 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
-def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
+def _seat(seat: NodeMembership) -> Iterator[tuple[str, str | Text]]:
     yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
     bad = seat.place is Place.REFUSED
     yield "State", Text(spaced(seat.place.value), BAD if bad else "")

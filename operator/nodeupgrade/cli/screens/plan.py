@@ -16,8 +16,20 @@ from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.overview import Todo
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
-from nodeupgrade.cli.screens.found import about
-from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, UIDS, ahead, facts, heading, lasting, table
+from nodeupgrade.cli.screens.finding_lines import about
+from nodeupgrade.cli.screens.formatting import (
+    BAD,
+    BUSY,
+    FAINT,
+    GOOD,
+    NOTHING,
+    UIDS,
+    ahead,
+    facts,
+    heading,
+    lasting,
+    table,
+)
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5

@@ -12,7 +12,7 @@ from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes, tree
 from nodeupgrade.cli.screens import tree as screen
-from nodeupgrade.cli.screens.words import (
+from nodeupgrade.cli.screens.formatting import (
     BAD,
     BAR_WIDTH,
     BUSY,

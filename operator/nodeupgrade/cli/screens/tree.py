@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.overview import Branch
-from nodeupgrade.cli.screens.words import (
+from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
     FAINT,

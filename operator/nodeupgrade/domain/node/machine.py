@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.budget import undo_seconds
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue_script import Rescue
-from nodeupgrade.domain.node.verification import Lack
+from nodeupgrade.domain.node.verification import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
 HOLD_SECONDS = 5.0
@@ -52,7 +52,7 @@ class Observation:
     abort: bool = False
     planned: BootIdentity | None = None
     rescue: Rescue = Rescue.NONE
-    lack: Lack | None = None
+    lack: Obstacle | None = None
     go_on: bool = False
 
 
@@ -90,7 +90,7 @@ class HoldRollback:
     """Leave everything as it is and decide again in ``seconds``: ``undo`` would do harm now."""
 
     undo: Undo
-    lack: Lack
+    lack: Obstacle
     seconds: float = HOLD_SECONDS
 
 

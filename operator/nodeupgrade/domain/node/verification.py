@@ -275,7 +275,7 @@ Alive = Callable[[Iterable[Process]], frozenset[Process]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class Obstacle:
     """Why no kubelet may be started on the present runtime."""
 
     reason: Reason

@@ -97,7 +97,7 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     parameters = fleet.guard
     if parameters is None or (ends := guard.own_end(parameters, task.name)) is None or now >= ends + guard.NODE_LOOK:
         return None
-    message = f"the guard of node {task.name} ends, and its kubelet is listened to before the node is judged"
+    message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
     return LiftGuard(
         node=task.name,
         task=task,

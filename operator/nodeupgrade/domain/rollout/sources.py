@@ -1,8 +1,4 @@
-"""Places that programs come from, as values: what a text means, before anybody decides about it.
-
-What does not parse is refused, wherever it would lead. Whoever opens a place opens the one that was parsed: paths have
-no links, ``.`` or ``..`` to follow, and a host is a name or an address that every resolver reads in the same way.
-"""
+"""Which addresses a kubelet may be downloaded from, whatever its URL says and wherever it is redirected to."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +7,14 @@ from typing import Final, TypeAlias
 
 from nodeupgrade.api.node_files import COMPONENT, IMAGE, KERNEL_DIRECTORIES, ORIGIN, PATH, REGISTRY, URL
 
+# Places that programs come from, as values: what a text means, before anybody decides about it.
+#
+# What does not parse is refused, wherever it would lead. Whoever opens a place opens the one that was parsed: paths
+# have no links, ``.`` or ``..`` to follow, and a host is a name or an address that every resolver reads in the same
+# way.
+
 Address: TypeAlias = IPv4Address | IPv6Address
+
 
 _PORTS: Final = {"http": 80, "https": 443}
 _DOCKER_HUB: Final = frozenset({"docker.io", "index.docker.io"})

@@ -120,7 +120,7 @@ def node_is_to_stay(candidate: Candidate) -> Finding | None:
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
     if not because and candidate.node.reboots:
         because = "kured reboots it"
-    detail = f"{named(candidate)} is in other hands: {because}"
+    detail = f"{named(candidate)} is being changed by another tool: {because}"
     return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
 
 

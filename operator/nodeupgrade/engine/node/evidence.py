@@ -8,8 +8,17 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
-from nodeupgrade.domain.node.verification import GO_ON, NAMED, Difference, Lack, affected, appeared, unplanned, unshown
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.domain.node.verification import (
+    GO_ON,
+    NAMED,
+    Difference,
+    Obstacle,
+    affected,
+    appeared,
+    unplanned,
+    unshown,
+)
+from nodeupgrade.engine.node import start_preconditions
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
@@ -196,7 +205,7 @@ PATIENCE_SECONDS = 10.0
 """How long to wait for a runtime that was just restarted before it counts as not answering."""
 
 
-def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
+def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
     """Return why the runtime is not fit for the old kubelet; ``None`` if it is.
 
     Where a kubelet runs already, nothing is required; after a reboot, which ended everything, only an answer.
@@ -207,14 +216,14 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
         now = _inventory(node, plan)
         hidden = () if rebooted else unshown(plan, now, node.runtime.alive)
     except Transient:
-        return Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
+        return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
     except StepFailed as error:
-        return Lack(reason=error.reason, why=str(error))
+        return Obstacle(reason=error.reason, why=str(error))
     if not hidden:
         return None
     listed = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
     anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
-    return Lack(
+    return Obstacle(
         reason=Reason.RUNTIME_LOST_PODS,
         why=f"the runtime does not show {len(hidden)} of the instances that still run: {listed} "
         f"(to start the kubelet all the same, which makes them a second time: {anyway})",
@@ -239,6 +248,6 @@ def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
         return node.runtime.inventory(full=False)
     except Transient:
-        last_look.require_startable(node, plan)
+        start_preconditions.require_startable(node, plan)
         node.runtime.wait_until_answering(PATIENCE_SECONDS)
         return node.runtime.inventory(full=False)

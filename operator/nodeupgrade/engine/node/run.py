@@ -31,7 +31,7 @@ from nodeupgrade.domain.node.machine import (
 )
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.verification import Lack
+from nodeupgrade.domain.node.verification import Obstacle
 from nodeupgrade.engine.node import evidence, shield
 from nodeupgrade.engine.node import node as lease
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
@@ -155,7 +155,7 @@ class NodeRun:
         self.node.clock.sleep(hold.seconds)
         return journal
 
-    def _lack(self, journal: Journal) -> Lack | None:
+    def _lack(self, journal: Journal) -> Obstacle | None:
         stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
@@ -167,7 +167,7 @@ class NodeRun:
                     return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
-            return Lack(reason=_reason(error), why=_sentence(error))
+            return Obstacle(reason=_reason(error), why=_sentence(error))
 
     def _record(
         self,

@@ -15,8 +15,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind, is_drop_in
 from nodeupgrade.domain.node.shield import RefusedCall
-from nodeupgrade.domain.node.verification import GO_ON, Lack
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.domain.node.verification import GO_ON, Obstacle
+from nodeupgrade.engine.node import start_preconditions
 from nodeupgrade.engine.node.evidence import evicts, read_log
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import SHIELD, Node
@@ -78,7 +78,7 @@ def _is_gone(node: Node) -> bool:
         return False
 
 
-def lack(node: Node, plan: RunPlan) -> Lack | None:
+def lack(node: Node, plan: RunPlan) -> Obstacle | None:
     """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
 
     Waits for a kubelet that just started and has done no harm so far; not for one that keeps restarting. Nothing is
@@ -94,12 +94,14 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
         calls = _wanted(node, started)
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
             return (
-                None if _evicts(node, plan) else Lack(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+                None
+                if _evicts(node, plan)
+                else Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
             )
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         if now >= deadline + WAITS_SECONDS:
-            return Lack(
+            return Obstacle(
                 reason=Reason.SHIELD_HELD, why="a call waits at the shield, and whether it was refused is not known"
             )
         node.clock.sleep(LOOK_SECONDS)
@@ -205,7 +207,7 @@ def reinstated(node: Node, plan: RunPlan) -> tuple[str, ...]:
     living = node.runtime.alive(running.values())
     images = read(node.recorded(Step.REWRITE_HASHES) or {}).values()
     concerned = [image for image in images if running.get(image.container_id) in living]
-    last_look.require_runtime_as_planned(node, plan)
+    start_preconditions.require_runtime_as_planned(node, plan)
     if taken := node.runtime.reinstate(concerned):
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
     return tuple(f"{c.pod}/{c.name}" for c in plan.containers if c.id in taken)

@@ -48,8 +48,7 @@ from nodeupgrade.domain.rollout.guard_lifecycle import decline, is_asked_for
 from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
-from nodeupgrade.engine.rollout.lanes import Follow, Lanes, Refusal, nothing
-from nodeupgrade.engine.rollout.write_budget import WriteBudget
+from nodeupgrade.engine.rollout.lanes import Follow, Lanes, Refusal, WriteBudget, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,

@@ -10,7 +10,7 @@ from nodeupgrade.domain.rollout.planner import advance_in_flight, unread_in_flig
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.gathering import look_at
 from nodeupgrade.engine.rollout.lanes import Follow, Lanes, nothing
-from nodeupgrade.engine.rollout.passes import Pace
+from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 
@@ -21,7 +21,7 @@ def following_on(
     kube: TypedKube,
     *,
     lanes: Lanes,
-    pace: Pace,
+    pace: PassOptions,
     limit: asyncio.Semaphore,
 ) -> Follow:
     """Return what tells lanes which actions follow at once, as long as what a pass has ``seen`` is recent.

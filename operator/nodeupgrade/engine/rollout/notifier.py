@@ -13,8 +13,8 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.backoff import rest
 from nodeupgrade.domain.rollout.events import Notice, notice_of
 from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.health import DeliveryError, NoticeSender
 from nodeupgrade.ports.kube import UPGRADES, NotFoundError
-from nodeupgrade.ports.notifications import DeliveryError, NoticeSender
 
 MOST_WAITING = 500
 """Notices that wait for one receiver."""

@@ -22,16 +22,14 @@ from nodeupgrade.engine.election import Term, require_term, take_over
 from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.cadence import Cadence, Stopwatch
+from nodeupgrade.engine.rollout.failure_history import FailureHistory
 from nodeupgrade.engine.rollout.following import following_on
 from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
-from nodeupgrade.engine.rollout.lanes import Follow, Lanes, nothing
-from nodeupgrade.engine.rollout.memory import Memory
-from nodeupgrade.engine.rollout.passes import Pace, Pass
+from nodeupgrade.engine.rollout.lanes import Follow, Lanes, WriteBudget, nothing
+from nodeupgrade.engine.rollout.passes import Cadence, PassOptions, PassResult, Stopwatch
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
-from nodeupgrade.engine.rollout.write_budget import WriteBudget
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError
@@ -52,7 +50,7 @@ class _Rollout:
 
     lanes: Lanes
     cadence: Cadence
-    memory: Memory = field(default_factory=Memory)
+    memory: FailureHistory = field(default_factory=FailureHistory)
     notes: Notes = field(default_factory=Notes)
     reported_at: datetime | None = None
 
@@ -78,7 +76,7 @@ class Rollouts:
         *,
         operator_node: str | None = None,
         fleet: FleetSource | None = None,
-        pace: Pace | None = None,
+        pace: PassOptions | None = None,
         on_late: Callable[[str], None] = lambda _name: None,
         health: HealthSource | None = None,
         term: Term | None = None,
@@ -88,7 +86,7 @@ class Rollouts:
         self._fleet = fleet or LiveFleet(kube, agents.namespace)
         self._sweep = Sweep(kube, self._fleet, agents.namespace)
         self._operator_node = None if operator_node is None else NodeName(operator_node)
-        self._pace, self._on_late = pace or Pace(), on_late
+        self._pace, self._on_late = pace or PassOptions(), on_late
         self._budget, self._looks = WriteBudget(), asyncio.Semaphore(READS_AT_ONCE)
         self._rollouts: dict[str, _Rollout] = {}
         self._health = health or NoHealth()
@@ -115,7 +113,7 @@ class Rollouts:
         for rollout in rollouts.values():
             await rollout.lanes.close()
 
-    async def reconcile(self, name: str) -> Pass:
+    async def reconcile(self, name: str) -> PassResult:
         """Run one pass for one NodeUpgrade; if it does not exist, there is nothing to do."""
         try:
             upgrade = read_upgrade(await self._kube.get(UPGRADES, name))
@@ -123,14 +121,14 @@ class Rollouts:
             if (gone := self._rollouts.pop(name, None)) is not None:
                 await gone.lanes.close()
             self._health.forget(name)
-            return Pass(over=True)
+            return PassResult(over=True)
         rollout, spent = self._rollout(name), Stopwatch()
         left = rollout.cadence.left(upgrade)
         fleet = None if left and not upgrade.status.in_flight else await self._read(rollout, upgrade)
         if fleet is None:
             planned = _Planned()
         elif await self._taken_over(fleet):
-            return Pass(conflicted=True, in_flight=bool(upgrade.status.in_flight), upgrade=upgrade)
+            return PassResult(conflicted=True, in_flight=bool(upgrade.status.in_flight), upgrade=upgrade)
         elif left:
             planned = await self._advance(rollout, fleet, spent)
         else:
@@ -144,7 +142,7 @@ class Rollouts:
         finally:
             rollout.memory.learn(actuator.applied, actuator.refused, self._kube.utcnow())
         actions = (*planned.actions, *actuator.followed)
-        return Pass(
+        return PassResult(
             actions=actions,
             conflicted=not complete,
             in_flight=bool(upgrade.status.in_flight),

@@ -17,8 +17,8 @@ from nodeupgrade.domain.election import (
     Contender,
     Create,
     Decision,
+    LeaseObservation,
     LeaseRecord,
-    Sight,
     Update,
     Yield,
     decide,
@@ -36,7 +36,7 @@ MOMENT = "2026-01-01T00:00:00.000000Z"
 
 
 def decided(lease: LeaseRecord | None, after: float, me: Contender = ME) -> Decision:
-    return decide(Sight(lease=lease, since=100.0), me, 100.0 + after, MOMENT)
+    return decide(LeaseObservation(lease=lease, since=100.0), me, 100.0 + after, MOMENT)
 
 
 def test_a_lease_as_it_is_installed_is_free() -> None:

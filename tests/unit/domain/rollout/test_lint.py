@@ -143,7 +143,7 @@ def test_edits_that_would_be_rejected_are_found() -> None:
         ),
         (
             "spec.action: Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
-            "create another NodeUpgrade to begin anew"
+            "create another NodeUpgrade to start again"
         ),
         "spec.approvedWaves: an approval cannot be taken back; set spec.action to Pause to stop",
     ]

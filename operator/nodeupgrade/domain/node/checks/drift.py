@@ -23,7 +23,7 @@ from nodeupgrade.kubelet.settings import Configured
 # The facts about the start of the running kubelet, and about what its next start would read.
 
 
-class Was(StrEnum):
+class FileRole(StrEnum):
     """The role of a file in the start of a kubelet."""
 
     CONFIGURATION = "configuration"
@@ -44,7 +44,7 @@ class ReadAtStart:
     """
 
     path: str
-    was: Was
+    was: FileRole
     changed: float
 
 
@@ -79,7 +79,7 @@ class Start:
     read: tuple[ReadAtStart, ...] = ()
     known_to_server: bool | None = None
 
-    def changed_since(self, *kinds: Was) -> tuple[ReadAtStart, ...]:
+    def changed_since(self, *kinds: FileRole) -> tuple[ReadAtStart, ...]:
         """Return the files of these kinds that were changed after the start."""
         return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
 
@@ -245,7 +245,7 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
         *_environment_changes(start, expected),
         *_unit_changes(start, expected),
         *_identity_changes(start),
-        *(_changed(file, start) for file in start.changed_since(Was.OTHER)),
+        *(_changed(file, start) for file in start.changed_since(FileRole.OTHER)),
     )
     differs = expected.words is not None and not same_words(expected.words, start.words)
     return Drift(
@@ -291,7 +291,7 @@ def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
 
 def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
     """Compare with the configuration that the kubelet reports; modification times decide only what that leaves open."""
-    newer = start.changed_since(Was.CONFIGURATION)
+    newer = start.changed_since(FileRole.CONFIGURATION)
     if start.running is None:
         why = f" (what it runs with could not be asked: {start.why_not_asked})" if start.why_not_asked else ""
         yield from (_changed(file, start, why) for file in newer)
@@ -330,7 +330,7 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
         yield Discrepancy(detail=detail, acceptable=False)
         return
     if expected.environment is None:
-        yield from _not_acceptable(start, Was.ENVIRONMENT)
+        yield from _not_acceptable(start, FileRole.ENVIRONMENT)
         return
     known = expected.words is not None
     names = [
@@ -340,7 +340,7 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
         # Values may be secrets, so only names are reported.
         yield Discrepancy(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
     elif not known:
-        yield from _not_acceptable(start, Was.ENVIRONMENT)
+        yield from _not_acceptable(start, FileRole.ENVIRONMENT)
 
 
 def _unit_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
@@ -349,9 +349,9 @@ def _unit_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     A removed drop-in that set neither of the two cannot be distinguished from one of our own.
     """
     if expected.words is None or expected.environment is None:
-        yield from _not_acceptable(start, Was.UNIT, Was.DROP_INS)
+        yield from _not_acceptable(start, FileRole.UNIT, FileRole.DROP_INS)
     else:
-        yield from (_changed(file, start) for file in start.changed_since(Was.UNIT))
+        yield from (_changed(file, start) for file in start.changed_since(FileRole.UNIT))
 
 
 def _identity_changes(start: Start) -> Iterator[Discrepancy]:
@@ -359,10 +359,10 @@ def _identity_changes(start: Start) -> Iterator[Discrepancy]:
     if start.known_to_server:
         return
     why = "" if start.known_to_server is None else ", and the API server does not take it for this node's"
-    yield from (_changed(file, start, why) for file in start.changed_since(Was.IDENTITY))
+    yield from (_changed(file, start, why) for file in start.changed_since(FileRole.IDENTITY))
 
 
-def _not_acceptable(start: Start, *kinds: Was) -> Iterator[Discrepancy]:
+def _not_acceptable(start: Start, *kinds: FileRole) -> Iterator[Discrepancy]:
     """Report changes that cannot be accepted either, since nothing can show how the kubelet would start with them."""
     why = f", and nobody can tell with which command line {start.unit.name} would start the kubelet"
     for file in start.changed_since(*kinds):

@@ -10,7 +10,7 @@ from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
 from nodeupgrade.domain.node.units import decisive
 from nodeupgrade.kubelet import layout
-from nodeupgrade.kubelet.dry_run import accepted, objection
+from nodeupgrade.kubelet.flags import accepted, objection
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
 

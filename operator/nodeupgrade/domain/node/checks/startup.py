@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.credentials import validity
-from nodeupgrade.kubelet.dry_run import accepted, objection, unknown_fields
+from nodeupgrade.kubelet.flags import accepted, objection, unknown_fields
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
 

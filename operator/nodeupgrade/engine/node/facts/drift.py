@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import units
-from nodeupgrade.domain.node.checks.drift import ReadAtStart, Start, Was
+from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
@@ -37,7 +37,7 @@ def look(host: HostView, running: RunningKubelet, layout: KubeletLayout, node: J
     reported, why_not = _configz(host, layout.settings, node)
     read = tuple(_read(host, running, layout.settings))
     started = _started(host, running)
-    newer = [file for file in read if file.was is Was.IDENTITY and file.changed > started]
+    newer = [file for file in read if file.was is FileRole.IDENTITY and file.changed > started]
     return Start(
         started=started,
         words=host.kubelet.arguments(unit.main_pid),
@@ -62,32 +62,32 @@ def _started(host: HostView, running: RunningKubelet) -> float:
 
 
 def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iterator[ReadAtStart]:
-    def at(path: PurePosixPath | str, was: Was) -> ReadAtStart:
+    def at(path: PurePosixPath | str, was: FileRole) -> ReadAtStart:
         return ReadAtStart(path=str(path), was=was, changed=host.files.changed(PurePosixPath(path)) or 0.0)
 
     unit = running.unit
     for path in config_files(host.files, running.words):
-        yield at(path, Was.CONFIGURATION)
+        yield at(path, FileRole.CONFIGURATION)
     if (directory := config_directory(running.words)) is not None:
         below = {parent for path in host.files.walk(PurePosixPath(directory)) for parent in path.parents}
         inside = {path for path in below if PurePosixPath(directory) in path.parents}
         for place in (PurePosixPath(directory), *sorted(inside)):
-            yield at(place, Was.CONFIGURATION)
+            yield at(place, FileRole.CONFIGURATION)
     for name, _ in unit.environment_files:
-        yield at(name, Was.ENVIRONMENT)
+        yield at(name, FileRole.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
         if file and file != str(units.drop_in(unit.name)) and not file.startswith(PUT_BY_SYSTEMD):
-            yield at(file, Was.UNIT)
+            yield at(file, FileRole.UNIT)
     for above in UNIT_DIRECTORIES:
-        yield at(f"{above}/{unit.name}.d", Was.DROP_INS)
+        yield at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
     if unit.program and unit.program != str(running.program):
-        yield at(unit.program, Was.UNIT)  # a link to it, or a script
+        yield at(unit.program, FileRole.UNIT)  # a link to it, or a script
     for flag in ("kubeconfig", "bootstrap-kubeconfig"):
         if named := settings.flag(flag):
-            yield at(named, Was.IDENTITY)
+            yield at(named, FileRole.IDENTITY)
     for flag in NAMED_BY_FLAGS:
         if named := settings.flag(flag):
-            yield at(named, Was.OTHER)
+            yield at(named, FileRole.OTHER)
 
 
 def _configz(host: HostView, settings: Configured, node: Json) -> tuple[Json | None, str]:

@@ -22,8 +22,8 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, readiness
-from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.kubelet_start import read_start
+from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on

@@ -20,7 +20,7 @@ from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.credentials import parse
-from nodeupgrade.kubelet.dry_run import started_with
+from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import TrialStart

@@ -8,7 +8,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
-from nodeupgrade.engine.node import last_look, shield
+from nodeupgrade.engine.node import shield, start_preconditions
 from nodeupgrade.engine.node.node import Node
 
 
@@ -25,7 +25,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """
     if not plan.rewrites():
         return
-    last_look.require_runtime_as_planned(node, plan)
+    start_preconditions.require_runtime_as_planned(node, plan)
     node.services.restart(plan.runtime_unit)
     node.failpoint(RUNTIME_RESTARTED)
     try:

@@ -15,7 +15,7 @@ from nodeupgrade.domain.errors import ContainerGone, StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
-from nodeupgrade.engine.node import evidence, last_look, shield
+from nodeupgrade.engine.node import evidence, shield, start_preconditions
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelethash import HashValue
 
@@ -46,7 +46,7 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     A runtime that is stopped for that has to be started again, so its start is checked first.
     """
     if node.runtime.kind.stops_for_rewriting:
-        last_look.require_runtime_as_planned(node, plan)
+        start_preconditions.require_runtime_as_planned(node, plan)
     images = shield.read(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     node.runtime.rewrite(changes[:1])
@@ -60,7 +60,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
     Containers that the new kubelet created meanwhile carry its hashes: they get the old kubelet's, or that would
     replace them a second time. For pods that were added after planning, the agent reports the hashes.
     """
-    last_look.require_startable(node, plan)
+    start_preconditions.require_startable(node, plan)
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in shield.read(payload).values():
         with suppress(ContainerGone):
@@ -72,7 +72,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
     restored, doubtful = evidence.take_back(node, plan)
     hashes = _hashes(plan, restored)
     if _serves_another_era(node, hashes):
-        last_look.require_runtime_as_planned(node, plan)
+        start_preconditions.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
         if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import last_look, with_runtime
+from nodeupgrade.engine.node import start_preconditions, with_runtime
 from nodeupgrade.engine.node.evidence import require_shown
 from nodeupgrade.engine.node.node import Node, wait_until_healthy
 from nodeupgrade.engine.node.watch import Watch
@@ -22,7 +22,7 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
     require_shown(node, plan)
-    running = last_look.Running(node, plan, last_look.require_new_program(node, plan))
+    running = start_preconditions.Running(node, plan, start_preconditions.require_new_program(node, plan))
     node.failpoint(LOOKED)
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)

@@ -7,7 +7,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import last_look, shield
+from nodeupgrade.engine.node import shield, start_preconditions
 from nodeupgrade.engine.node.node import OLD_KUBELET_START_SECONDS, Node, wait_until_healthy
 
 
@@ -29,7 +29,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the kubelet
     was quiet for a while (see arm_dead_man): how it starts may have been changed meanwhile.
     """
-    running = last_look.Running(node, plan, last_look.require_old_program(node, plan))
+    running = start_preconditions.Running(node, plan, start_preconditions.require_old_program(node, plan))
     shield.raise_again(node, plan)
     node.services.unmask(plan.swap.unit)
     try:

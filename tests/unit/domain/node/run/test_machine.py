@@ -24,7 +24,7 @@ from nodeupgrade.domain.node.machine import (
 )
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue_script import Rescue
-from nodeupgrade.domain.node.verification import Lack
+from nodeupgrade.domain.node.verification import Obstacle
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
 FIRST, SECOND = BootIdentity("first"), BootIdentity("second")
@@ -277,8 +277,8 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
     assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(COMMIT) is Mark.DONE)
 
 
-LOST = Lack(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
-SILENT = Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
+LOST = Obstacle(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
+SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
 
 
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
@@ -293,7 +293,7 @@ SILENT = Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
     ],
 )
 def test_nothing_is_put_back_into_a_runtime_that_lacks_what_runs(
-    step: Step, lack: Lack | None, go_on: bool, next_: str
+    step: Step, lack: Obstacle | None, go_on: bool, next_: str
 ) -> None:
     journal = told(f"..{step} {step}:failed")
     for _ in range(LIMITS.undo_attempts + 1):  # however often; waiting is no failure

@@ -9,7 +9,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
+from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, FileRole, ReadAtStart, Start, find
 from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.settings import configured
@@ -44,7 +44,7 @@ def started_unit(**fields: Any) -> UnitStatus:
     return unit("kubelet.service", **{**known, **fields})
 
 
-def changed(path: str, was: Was, seconds: float = 60.0) -> ReadAtStart:
+def changed(path: str, was: FileRole, seconds: float = 60.0) -> ReadAtStart:
     return ReadAtStart(path=path, was=was, changed=STARTED + seconds)
 
 
@@ -61,8 +61,8 @@ def start(*read: ReadAtStart, config: bytes = CONFIG, **fields: Any) -> Start:
     return Start(read=read, **{**known, **fields})
 
 
-CONFIGURATION = changed("/var/lib/kubelet/config.yaml", Was.CONFIGURATION)
-KUBECONFIG = changed("/etc/kubernetes/kubelet.conf", Was.IDENTITY)
+CONFIGURATION = changed("/var/lib/kubelet/config.yaml", FileRole.CONFIGURATION)
+KUBECONFIG = changed("/etc/kubernetes/kubelet.conf", FileRole.IDENTITY)
 
 # What is found, and the same shown to be none.
 CASES: dict[str, tuple[Start, str, Start]] = {
@@ -107,13 +107,13 @@ CASES: dict[str, tuple[Start, str, Start]] = {
               unit=started_unit(start_line="/usr/bin/kubelet $CONFIG $ARGS --max-pods=7")),
     ),
     "a drop-in directory": (
-        start(changed("/etc/kubelet.d", Was.CONFIGURATION)), "/etc/kubelet.d was changed",
-        start(changed("/etc/kubelet.d", Was.CONFIGURATION, -60.0)),
+        start(changed("/etc/kubelet.d", FileRole.CONFIGURATION)), "/etc/kubelet.d was changed",
+        start(changed("/etc/kubelet.d", FileRole.CONFIGURATION, -60.0)),
     ),
     "a flag in an environment file": (
         start(environment_files={FILE: b"ARGS='--v=4 --max-pods=3'"}),
         "the kubelet with another command line than it runs with: with --v=4, with --max-pods=3, without --v=2",
-        start(changed(FILE, Was.ENVIRONMENT), environment_files={FILE: b"ARGS=--v=2"}),
+        start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b"ARGS=--v=2"}),
     ),
     "an assignment that systemd ignores": (
         start(environment_files={FILE: b"export ARGS=--v=2"}), "without --v=2",
@@ -138,27 +138,27 @@ CASES: dict[str, tuple[Start, str, Start]] = {
         start(environment={**ENVIRONMENT, "GOGC": "50"}, by_default={"PATH": "/bin", "GOGC": "50"}),
     ),
     "an environment file that is not understood": (
-        start(changed(FILE, Was.ENVIRONMENT), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+        start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b'ARGS=--v=2" "\n'}),
         "nobody can tell with which command line kubelet.service would start the kubelet",
-        start(changed(FILE, Was.ENVIRONMENT, -1.0), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+        start(changed(FILE, FileRole.ENVIRONMENT, -1.0), environment_files={FILE: b'ARGS=--v=2" "\n'}),
     ),
     "assignments without borders": (
-        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT),
+        start(changed("/etc/systemd/system/kubelet.service", FileRole.UNIT),
               unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
         "nobody can tell with which command line",
         start(unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
     ),
     "a unit file": (
-        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT)), "kubelet.service was changed at",
-        start(changed("/etc/systemd/system/kubelet.service", Was.UNIT, 0.0)),
+        start(changed("/etc/systemd/system/kubelet.service", FileRole.UNIT)), "kubelet.service was changed at",
+        start(changed("/etc/systemd/system/kubelet.service", FileRole.UNIT, 0.0)),
     ),
     "a directory of drop-ins": (
-        start(changed("/etc/systemd/system/kubelet.service.d", Was.DROP_INS), unit=started_unit(start_line="")),
+        start(changed("/etc/systemd/system/kubelet.service.d", FileRole.DROP_INS), unit=started_unit(start_line="")),
         "nobody can tell with which command line",
-        start(changed("/etc/systemd/system/kubelet.service.d", Was.DROP_INS)),
+        start(changed("/etc/systemd/system/kubelet.service.d", FileRole.DROP_INS)),
     ),
     "a script that starts the kubelet": (
-        start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS")),
+        start(changed("/opt/start", FileRole.UNIT), unit=started_unit(start_line="/opt/start $ARGS")),
         "nobody can tell with which command line",
         start(unit=started_unit(start_line="/opt/start $ARGS")),
     ),
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[Start, str, Start]] = {
         start(KUBECONFIG, known_to_server=True),
     ),
     "credential providers": (
-        start(changed("/etc/providers.yaml", Was.OTHER)), "/etc/providers.yaml was changed", start(),
+        start(changed("/etc/providers.yaml", FileRole.OTHER)), "/etc/providers.yaml was changed", start(),
     ),
 }  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_what_is_accepted_is_told_all_the_same() -> None:
 
 
 def test_nobody_can_accept_what_nobody_knows() -> None:
-    unknown = start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS"))
+    unknown = start(changed("/opt/start", FileRole.UNIT), unit=started_unit(start_line="/opt/start $ARGS"))
 
     [finding] = ask(CHECKS, find(unknown, DriftPolicy.ACCEPT))
 

@@ -9,7 +9,7 @@ from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback
 from nodeupgrade.engine.rollout.lanes import Refusal
 
 
-class Memory:
+class FailureHistory:
     """Failure counts for the nodes of one NodeUpgrade."""
 
     def __init__(self) -> None:
