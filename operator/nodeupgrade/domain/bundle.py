@@ -28,7 +28,7 @@ SHIELD = "nodeupgrade.agent.host.shield"
 COPY = "nodeupgrade.agent.copy"
 """The modules that run from a bundle."""
 
-LEFT_OUT = frozenset({"cli", "controlplane", "simulation"})
+LEFT_OUT = frozenset({"cli", "controlplane"})
 """Packages of nodeupgrade that none of these modules needs; they are not part of a bundle."""
 
 _FLAGS = ("-I", "-S", "-B", "-X", "utf8")
