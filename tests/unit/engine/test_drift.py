@@ -97,6 +97,16 @@ def test_everything_that_a_start_reads_is_looked_at(node: SimulatedNode) -> None
     assert start.environment_files == {"/etc/default/kubelet": None}
 
 
+def test_every_file_that_a_pattern_stands_for_is_looked_at(node: SimulatedNode) -> None:
+    node.disk.update({"/etc/k/1.env": b"A=1", "/etc/k/2.env": b"A=2", "/etc/k/README": b"", "/etc/k/x/3.env": b"A=3"})
+
+    start = looked(node, environment_files=(("/etc/k/*.env", True),))
+
+    assert start.environment_files == {"/etc/k/1.env": b"A=1", "/etc/k/2.env": b"A=2"}
+    environment = {file.path for file in start.read if file.was is Was.ENVIRONMENT}
+    assert environment == {"/etc/k", "/etc/k/1.env", "/etc/k/2.env"}
+
+
 def test_the_start_is_the_earlier_of_two_where_the_clock_was_set(node: SimulatedNode) -> None:
     by_kernel = looked(node).started
 

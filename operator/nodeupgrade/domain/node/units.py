@@ -110,7 +110,7 @@ class UnitStart:
         program: path of the program that systemd runs.
         commands: every command that systemd runs for the unit, the program's included.
         files: what affects the start: the unit's files, its environment files, and what the program reads itself. By
-            path: the digest of a file, the names in a directory, or an empty string if there is neither.
+            path: the digest of a file, the names in a directory or of a pattern, or an empty string if there is none.
         digest: digest of the program, unless the run swaps it.
     """
 

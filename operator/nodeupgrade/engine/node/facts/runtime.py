@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFi
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
-from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, read_start
+from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
@@ -68,7 +68,8 @@ def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tupl
     if not unit.main_pid:
         return ()
     started = node.kubelet.started(unit.main_pid)  # by the kernel: systemd's clock leaves out time spent suspended
-    paths = [*following.files, *unit_files(unit), *following.directories, *_drop_in_directories(unit)]
+    paths = [*following.files, *unit_files(unit), *environment_files(node.files, unit)]
+    paths += [*following.directories, *_drop_in_directories(unit)]
     paths += [following.starter] if following.starter else []
     changed = node.files.changed
     paths += [str(path.parent) for path in map(PurePosixPath, following.files) if changed(path) is None]
