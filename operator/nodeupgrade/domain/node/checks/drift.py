@@ -31,7 +31,7 @@ class Was(StrEnum):
     ENVIRONMENT = "environment"
     UNIT = "unit"
     DROP_INS = "drop-ins"
-    """A directory of drop-ins: one may have been removed. A run adds its own drop-in there and removes it again."""
+    """A directory of drop-ins: one may have been removed. What a run did there itself is left out."""
     IDENTITY = "identity"
     OTHER = "other"
 
@@ -328,7 +328,7 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
 def _unit_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     """Report unit files that were changed: apart from command line and environment, settings cannot be compared.
 
-    A removed drop-in that set neither of the two cannot be distinguished from one of our own.
+    A removed drop-in that set neither of the two is not looked for.
     """
     if expected.words is None or expected.environment is None:
         yield from _not_acceptable(start, Was.UNIT, Was.DROP_INS)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
@@ -79,10 +80,12 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for file in (*environment_files(host.files, unit), *(str(PurePosixPath(name).parent) for name in patterns)):
         yield at(file, Was.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
-        if file and file != str(units.drop_in(unit.name)) and not file.startswith(PUT_BY_SYSTEMD):
+        if file and not units.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, Was.UNIT)
+    own = units.parse_own_change(host.files.read(units.OWN_CHANGE))
     for above in UNIT_DIRECTORIES:
-        yield at(f"{above}/{unit.name}.d", Was.DROP_INS)
+        found = at(f"{above}/{unit.name}.d", Was.DROP_INS)
+        yield replace(found, changed=own.foreign(found.path, found.changed))
     if unit.program and unit.program != str(running.program):
         yield at(unit.program, Was.UNIT)  # a link to it, or a script
     for flag in ("kubeconfig", "bootstrap-kubeconfig"):
