@@ -8,6 +8,7 @@ import pytest
 
 from nodeupgrade.api.encoding.json import Json
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime_restart import PLACES
@@ -164,3 +165,28 @@ def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
 
     assert gathered(node()).readiness.host.inotify is None
     assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
+
+
+@pytest.mark.parametrize(
+    ("there", "search_path", "found"),
+    [
+        (("/usr/bin/ln", "/bin/ln"), "", "/usr/bin/ln"),
+        (("/usr/bin/ln", "/usr/local/bin/ln"), "", "/usr/local/bin/ln"),
+        ((), "", ""),
+        (("/usr/bin/ln",), "/opt/bin", ""),
+    ],
+)
+def test_a_program_without_a_path_is_looked_for_where_systemd_does(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], search_path: str, found: str
+) -> None:
+    seen = node(files=dict.fromkeys(there, b""))
+    real = seen.services.status
+    linking = UnitCommand(when="ExecStartPre", program="ln", line="ln -sf /run/a.sock /run/b.sock")
+
+    def status(unit: str) -> UnitStatus:
+        known = real(unit)
+        return replace(known, commands=(*known.commands, linking), search_path=search_path)
+
+    monkeypatch.setattr(seen.services, "status", status)
+
+    assert gathered(seen).programs == {"ln": found}

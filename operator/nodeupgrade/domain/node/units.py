@@ -59,6 +59,7 @@ class UnitStatus:
         started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
         watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
         control_group: its cgroup, as systemd names it; empty if it has none.
+        search_path: where systemd looks for programs without a path, if the unit says so (ExecSearchPath).
     """
 
     name: str
@@ -85,6 +86,7 @@ class UnitStatus:
     started_at: float | None = None
     watchdog: str = ""
     control_group: str = ""
+    search_path: str = ""
 
     @property
     def gone(self) -> bool:

@@ -6,7 +6,8 @@ person to judge. See docs/decisions/units.md.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -21,6 +22,7 @@ _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat",
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
 _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
+_LINKING = re.compile(r"-[fn]*s[fn]*")
 
 
 def _makes_directories(words: tuple[str, ...]) -> bool:
@@ -43,8 +45,25 @@ def _lists_rules(words: tuple[str, ...]) -> bool:
     return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
 
 
+def _links_sockets(words: tuple[str, ...]) -> bool:
+    """Report whether a second name is given to a socket: neither the socket nor anything on a disk changes."""
+    if len(words) != 3 or not _LINKING.fullmatch(words[0]):
+        return False
+    return all(_is_socket(PurePosixPath(word)) for word in words[1:])
+
+
+def _is_socket(path: PurePosixPath) -> bool:
+    ours = any(part.startswith("nodeupgrade") for part in path.parts) or path.is_relative_to("/run/systemd")
+    return path.suffix == ".sock" and ".." not in path.parts and _in_memory(path) and not ours
+
+
+def _in_memory(path: PurePosixPath) -> bool:
+    return any(path.is_relative_to(place) for place in ("/run", "/var/run"))
+
+
 _FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
     "mkdir": _makes_directories,
+    "ln": _links_sockets,
     "modprobe": _loads_modules,
     "swapoff": lambda words: words == ("-a",),
     "sysctl": _reads_sysctls,
@@ -64,6 +83,18 @@ def is_harmless(command: UnitCommand) -> bool:
         return False
     words = tuple(command.line.split()[1:])
     return path.name in _READERS or (path.name in _FORMS and _FORMS[path.name](words))
+
+
+def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> tuple[UnitStatus, ...]:
+    """Return units whose commands have the paths of their programs.
+
+    Args:
+        programs: the path that systemd finds for each program that a unit names without one.
+    """
+    return tuple(
+        replace(unit, commands=tuple(replace(c, program=programs.get(c.program, c.program)) for c in unit.commands))
+        for unit in units
+    )
 
 
 def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:

@@ -37,6 +37,11 @@ from nodeupgrade.ports.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
+SEARCHED = tuple(
+    PurePosixPath(directory)
+    for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+)
+"""Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +170,16 @@ def gather(
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
         own_uids=processes.parse(node.files.read(processes.RECORD)),
+        programs=_programs(node.files, (running.unit, unit)),
     )
+
+
+def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
+    """Find the programs that units name without a path; those of units that say where to look are not looked for."""
+    searched = () if any(unit.search_path for unit in units) else SEARCHED
+    bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
+    places = {name: [directory / name for directory in searched if name] for name in bare}
+    return {name: next((str(path) for path in paths if files.executable(path)), "") for name, paths in places.items()}
 
 
 def _files(

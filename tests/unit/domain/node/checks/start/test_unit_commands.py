@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.units import CHECKS, is_harmless, unknown_commands
+from nodeupgrade.domain.node.checks.units import CHECKS, is_harmless, unknown_commands, with_programs
 from tests.unit.domain.node.checks.sound import command, unit
 
 HARMLESS = [
@@ -22,6 +22,11 @@ HARMLESS = [
     "/sbin/iptables -t nat --numeric --list",
     "/bin/udevadm settle",
     "/bin/findmnt /var/lib/kubelet",
+    # https://github.com/awslabs/amazon-eks-ami, Amazon Linux 2
+    "/bin/ln -sf /run/containerd/containerd.sock /run/dockershim.sock",
+    # https://github.com/kubernetes-sigs/image-builder, Flatcar
+    "/usr/bin/ln -fs /run/containerd/containerd.sock /run/docker/libcontainerd/docker-containerd.sock",
+    "/bin/ln -snf /run/containerd/containerd.sock /var/run/dockershim.sock",
 ]
 UNKNOWN = [
     "/bin/cp /opt/old/kubelet /usr/bin/kubelet",
@@ -44,6 +49,16 @@ UNKNOWN = [
     "/sbin/iptables -F",
     "/sbin/iptables -t nat -L -F",
     "/sbin/iptables -P FORWARD ACCEPT -F",
+    "/bin/ln -f /run/containerd/containerd.sock /run/dockershim.sock",
+    "/bin/ln -sf /opt/old/kubelet /usr/bin/kubelet",
+    "/bin/ln -sf /etc/other.sock /run/dockershim.sock",
+    "/bin/ln -sf /run/containerd/containerd.sock /etc/dockershim.sock",
+    "/bin/ln -sf /run/a.sock /run/../etc/a.sock",
+    "/bin/ln -sf /run/a.sock /run/nodeupgrade/b.sock",
+    "/bin/ln -sf /run/a.sock /run/systemd/b.sock",
+    "/bin/ln -sf /run/a.sock /run/b.sock /run",
+    "/bin/ln -sf /run/containerd /run/docker",
+    "/bin/ln -sfb /run/a.sock /run/b.sock",
     "/bin/rm -f /var/lib/kubelet/cpu_manager_state",
     "",
 ]
@@ -64,6 +79,15 @@ def test_every_other_is_named_with_its_line(line: str, when: str) -> None:
 
     assert f"{when}={line}" in finding.detail
     assert "systemctl cat kubelet.service" in finding.detail
+
+
+@pytest.mark.parametrize(("found", "passes"), [("/usr/bin/mkdir", True), ("/usr/local/bin/mkdir", False), ("", False)])
+def test_a_program_without_a_path_is_the_one_that_systemd_finds(found: str, *, passes: bool) -> None:
+    named = unit("kubelet.service", commands=(command("mkdir -p /run/docker"),))
+
+    [resolved] = with_programs((named,), {"mkdir": found})
+
+    assert (ask(CHECKS, (resolved,)) == ()) is passes
 
 
 def test_the_program_itself_is_not_beside_itself() -> None:
