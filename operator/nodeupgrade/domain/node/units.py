@@ -113,8 +113,9 @@ class UnitStart:
     Attributes:
         program: path of the program that systemd runs.
         commands: every command that systemd runs for the unit, the program's included.
-        files: what affects the start: the unit's files, its environment files, and what the program reads itself. By
-            path: the digest of a file, the names in a directory or of a pattern, or an empty string if there is none.
+        files: what affects the start: the unit's files, its environment files, programs and scripts that other
+            commands run, and what the program reads itself. By path: the digest of a file, the names in a directory or
+            of a pattern, or an empty string if there is none.
         digest: digest of the program, unless the run swaps it.
     """
 

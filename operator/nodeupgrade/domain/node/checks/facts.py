@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
-from nodeupgrade.domain.node.checks.units import with_programs
+from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.processes import NO_CLIENTS, NOTHING_KNOWN, OwnUids, RuntimeClients
@@ -215,9 +215,10 @@ class NodeFacts:
         )
 
     @property
-    def units(self) -> tuple[UnitStatus, ...]:
+    def units(self) -> UnitsFound:
         """Return the units that a run restarts."""
-        return with_programs((self.kubelet.unit, self.runtime_unit), self.programs)
+        units = with_programs((self.kubelet.unit, self.runtime_unit), self.programs)
+        return UnitsFound(units=units, contents={**self.kubelet_start.files, **self.runtime_start.files})
 
     def running_pods(self) -> Iterator[Pod]:
         """Return the pods that have a running container."""

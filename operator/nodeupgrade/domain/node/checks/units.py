@@ -1,23 +1,26 @@
 """Checks of the commands that systemd runs besides a unit's program, such as ExecStartPre.
 
 Such a command may replace the kubelet's program at every start, or move the runtime's data. What it does cannot be told
-from its name, so a short list of forms is known to change nothing that a run depends on; every other command is for a
-person to judge. See docs/decisions/units.md.
+from its name, so a short list of forms is known to change nothing that a run depends on, as are some lines of
+distributions (`domain/node/vendor_commands.py`); every other command is for a person to judge. See
+docs/decisions/units.md.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.vendor_commands import is_known
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
 """No variables, which may expand to anything, and no quotes, which may contain blanks."""
+_PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+")
 _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
@@ -97,16 +100,39 @@ def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> t
     )
 
 
-def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitsFound:
+    """The units that a run restarts.
+
+    Attributes:
+        contents: SHA-256 of the files that their starts read, by path, with those of the scripts that they run.
+    """
+
+    units: tuple[UnitStatus, ...]
+    contents: Mapping[str, str] = field(default_factory=dict)
+
+
+def scripts(command: UnitCommand) -> tuple[str, ...]:
+    """Return the paths in a command that may be those of programs or scripts that it runs."""
+    if command.when == "ExecStart" or is_harmless(command):
+        return ()
+    return tuple(dict.fromkeys((command.program, *_PATH.findall(command.line))))
+
+
+def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[UnitCommand, ...]:
     """Return the commands besides the unit's program that may do anything."""
-    return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
+    beside = (command for command in unit.commands if command.when != "ExecStart")
+    return tuple(c for c in beside if not is_harmless(c) and not is_known(c, contents))
 
 
 @check(Reason.UNIT_COMMAND_UNKNOWN, covers=(Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE))
-def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]:
-    """The units run no other command that might change what a run depends on."""
-    for unit in units:
-        for command in unknown_commands(unit):
+def units_start_nothing_else(found: UnitsFound) -> Iterator[Finding]:
+    """The units run no other command that might change what a run depends on.
+
+    If it is accepted, programs and scripts that such a command names must still be the same when a unit is started.
+    """
+    for unit in found.units:
+        for command in unknown_commands(unit, found.contents):
             detail = (
                 f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
@@ -115,4 +141,4 @@ def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]
             yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
 
 
-CHECKS: tuple[Check[tuple[UnitStatus, ...]], ...] = (units_start_nothing_else,)
+CHECKS: tuple[Check[UnitsFound], ...] = (units_start_nothing_else,)
