@@ -136,6 +136,31 @@ def test_the_package_of_the_kubelet_is_found_without_running_anything(
     assert not host.node_itself.calls.effects
 
 
+@pytest.mark.parametrize(
+    ("by_rpm", "found"),
+    [
+        (None, (Package(manager="rpm", name="kubelet", held=True), True)),
+        ({}, (None, False)),
+        ({"/usr/bin/kubelet": ("kubelet",)}, (Package(manager="rpm", name="kubelet", held=True), False)),
+        ({"/bin/kubelet": ("kubernetes-node",)}, (Package(manager="rpm", name="kubernetes-node"), False)),
+        ({"/usr/bin/kubelet": ("kubelet", "other")}, (Package(manager="rpm", name="other"), False)),
+    ],
+    ids=["not asked", "a copy", "a package", "a package that lists it under its other name", "two packages"],
+)
+def test_rpm_is_asked_whose_the_kubelet_is(
+    by_rpm: Mapping[str, tuple[str, ...]] | None, found: tuple[Package | None, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(files={**FILES, **BY_RPM})
+    host.node_itself.packages.by_rpm = by_rpm
+    real = host.files.real
+    merged = {"/bin/kubelet": PurePosixPath("/usr/bin/kubelet")}
+    monkeypatch.setattr(host.files, "real", lambda path: merged.get(str(path), real(path)))
+
+    seen = surroundings.look_at_surroundings(host, known())
+
+    assert (seen.package, seen.package_assumed) == found
+
+
 def test_a_node_that_shows_nothing_is_no_finding() -> None:
     host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
 

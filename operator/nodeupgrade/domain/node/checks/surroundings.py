@@ -72,6 +72,7 @@ class HostSurroundings:
         marking: configuration files of the network that refer to a chain which kubelets created.
         program: path of the kubelet's program; empty if unknown.
         package: the package that it belongs to; ``None`` if it belongs to none.
+        package_assumed: whether that was not asked, but is assumed.
         package_policy: what is wanted of a package that is not held.
         dpkg: whether a package can be held now; ``None`` if none has to be.
         cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
@@ -94,6 +95,7 @@ class HostSurroundings:
     marking: tuple[str, ...] = ()
     program: str = ""
     package: Package | None = None
+    package_assumed: bool = False
     package_policy: PackagePolicy = PackagePolicy.REFUSE
     dpkg: DpkgState | None = None
     cgroups: PodCgroups | None = None
