@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime_restart import PLACES
+from tests.doubles.node.kubelet import PROGRAM
 from tests.unit.engine.test_gather import gathered, node
 
 
@@ -190,3 +191,14 @@ def test_a_program_without_a_path_is_looked_for_where_systemd_does(
     monkeypatch.setattr(seen.services, "status", status)
 
     assert gathered(seen).programs == {"ln": found}
+
+
+@pytest.mark.parametrize(("leads_to", "started"), [(PROGRAM, PROGRAM), ("/opt/wrapper", "/opt/wrapper"), (None, None)])
+def test_a_link_that_a_unit_starts_is_followed(
+    monkeypatch: pytest.MonkeyPatch, leads_to: str | None, started: str | None
+) -> None:
+    seen = node()
+    path = None if leads_to is None else PurePosixPath(leads_to)
+    monkeypatch.setattr(seen.files, "real", lambda _path: path)
+
+    assert gathered(seen).kubelet.started == started

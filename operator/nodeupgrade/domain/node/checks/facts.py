@@ -41,6 +41,7 @@ class KubeletFacts:
 
     Attributes:
         program: real path of the running program; ``None`` if its file was deleted or replaced since its start.
+        started: real path of the program that the unit starts; ``None`` if there is no such file.
         words: its arguments, without the program.
         current: version of the running program.
         before: digest of the old program on disk.
@@ -62,6 +63,7 @@ class KubeletFacts:
     before: Digest | None
     arguments: Arguments
     free_bytes: int
+    started: str | None = None
     missing: Finding | None = None
     staged_version: str = ""
     staged_output: str = ""

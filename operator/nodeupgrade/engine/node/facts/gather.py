@@ -238,6 +238,11 @@ def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, Store
     return {container_id: image.hashes for container_id, image in images.items()}
 
 
+def _real(files: FilesView, program: str) -> str | None:
+    path = files.real(PurePosixPath(program)) if program.startswith("/") else None
+    return None if path is None else str(path)
+
+
 def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
     program = running.program
     found = request.replacement
@@ -245,6 +250,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
     known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
+        started=_real(node.files, running.unit.program),
         words=running.words,
         current=parsed(current),
         before=None if program is None else node.files.digest(program),

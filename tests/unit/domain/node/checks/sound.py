@@ -130,6 +130,7 @@ def kubelet(**fields: Any) -> KubeletFacts:
     known: dict[str, Any] = {
         "unit": unit("kubelet.service", program="/usr/bin/kubelet"),
         "program": "/usr/bin/kubelet",
+        "started": "/usr/bin/kubelet",
         "words": (),
         "current": OLD,
         "before": Digest("0" * 64),
