@@ -14,6 +14,7 @@ from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.processes import ExpectedCgroups
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host as surroundings
 from nodeupgrade.engine.node.facts import host as volumes
@@ -159,6 +160,19 @@ def test_rpm_is_asked_whose_the_kubelet_is(
     seen = surroundings.look_at_surroundings(host, known())
 
     assert (seen.package, seen.package_assumed) == found
+
+
+def test_units_that_install_kubelets_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    real = host.services.status
+
+    def status(name: str) -> UnitStatus:
+        there = "/lib/systemd/system/kops-configuration.service" if name == "kops-configuration.service" else ""
+        return replace(real(name), fragment_path=there)
+
+    monkeypatch.setattr(host.services, "status", status)
+
+    assert surroundings.look_at_surroundings(host, known()).installers == ("kops-configuration.service",)
 
 
 def test_a_node_that_shows_nothing_is_no_finding() -> None:

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.packages import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
-from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import INSTALLERS, Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
@@ -138,6 +138,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> HostSurroundings:
         bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),
         daemons=tuple(_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
+        installers=tuple(name for name in INSTALLERS if host.services.status(name).fragment_path),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),
         package=package,
