@@ -127,7 +127,7 @@ class ContainerdRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this containerd."""
-        return restart.find_hazards(seen)
+        return restart.find_hazards(self._files, seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Find out whether shims can be given more time to answer a restarted containerd."""
