@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG
+from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT
 from nodeupgrade.adapters.containerd.program import Configuration, Shows
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
@@ -232,6 +232,8 @@ VERSIONS = (2, 3)
 
 def find_tuning(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuning:
     """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
+    if unit.name != UNIT:  # what is cleaned up without a plan is what lies in the directory of this one
+        return _unchanged(f"it runs as {unit.name}")
     if (start := read_start(unit.command)) is None:
         return _unchanged(
             f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"

@@ -18,14 +18,14 @@ from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
-from nodeupgrade.domain.node.runtime import RuntimeAtWork
+from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, readiness
 from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.kubelet_start import read_start
 from nodeupgrade.engine.node.facts.readiness import dry_run
-from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket
+from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt
@@ -122,7 +122,8 @@ def gather(
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime, unit = _kubelet_facts(node, starting, request), node.runtime.info(), _runtime_unit(node)
+    kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
+    unit = _runtime_unit(node, runtime)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(then.files, starting)
     return NodeFacts(
@@ -220,9 +221,9 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
 
 
-def _runtime_unit(node: ReadOnlyNode) -> UnitStatus:
+def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:
     """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
-    unit = node.services.status(node.runtime.kind.unit)
+    unit = unit_of(node, runtime)
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
 
 

@@ -40,6 +40,23 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
     return found, replace(how, program=str(program), digest=found.program)
 
 
+def unit_of(node: ReadOnlyNode, info: RuntimeInfo) -> UnitStatus:
+    """Return the unit that would be restarted.
+
+    That is the kind's usual one, unless the process that answers is the main process of a unit of another name: the one
+    that its cgroup names. A runtime that another program has started, as in k3s, is no main process.
+    """
+    usual = node.services.status(node.runtime.kind.unit)
+    if info.process is None or not node.runtime.kind.other_units or usual.main_pid == info.process.pid:
+        return usual
+    owner = _owner(node.files, info.process.pid)
+    if not owner:
+        return usual
+    unit = node.services.status(owner)
+    is_main = unit.load_state == "loaded" and unit.running and unit.main_pid == info.process.pid
+    return unit if is_main else usual
+
+
 def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSocket:
     """Examine the socket that the kubelet connects to."""
     try:
