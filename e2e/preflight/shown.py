@@ -27,6 +27,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "runtime_survives_a_restart": "needs a defective containerd, or a node that is too busy to be examined",
     "services_keep_endpoints": "the control plane refuses such a node first (required_guard_is_possible)",
     "package_manager_leaves_the_kubelet": "no row's kubelet belongs to a package: e2e/test_package.py, unit tests",
+    "nobody_installs_another_kubelet": "not shown on a real node yet; unit tests",
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",

@@ -15,15 +15,17 @@ from nodeupgrade.domain.node.packages import (
     DATABASE,
     LOCKS,
     PROGRAM,
+    RPM_QUERY,
     STATUS,
     UPDATES,
     DpkgState,
     Package,
     Selection,
     record_of,
+    rpm_owners,
 )
 
-# The Packages port (ports.packages) over dpkg: reads its files, and has dpkg itself write them.
+# The Packages port (ports.services) over dpkg and rpm: reads dpkg's files, has dpkg itself write them, and asks rpm.
 #
 # dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
 
@@ -32,12 +34,13 @@ SECONDS = 60.0
 LOCKED = "locked by another process"
 """What every version of dpkg says if somebody else has locked its database; the environment keeps it in English."""
 ANOTHER = "another process"
+ENGLISH = {"LC_ALL": "C"}
 # struct flock of 64-bit Linux: type, whence, start, length, PID.
 _FLOCK = "hhqqi4x"
 
 
-class Dpkg:
-    """The dpkg of the node whose root directory is mounted at the root of ``files``.
+class NodePackages:
+    """The package managers of the node whose root directory is mounted at the root of ``files``.
 
     Args:
         prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
@@ -59,6 +62,14 @@ class Dpkg:
         self._program = NodeProgram(prefix, timeout=SECONDS)
         self._admindir = admindir
         self._patience = patience
+
+    def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
+        """Ask rpm; a query changes nothing."""
+        try:
+            done = self._program.run((*RPM_QUERY, str(path)), environment=ENGLISH)
+        except (OSError, StepFailed):
+            return None
+        return rpm_owners(path, done.returncode, done.stdout.decode(errors="replace"))
 
     def state(self) -> DpkgState:
         """Look at its program, its unfinished business and its locks."""
@@ -89,7 +100,7 @@ class Dpkg:
         words = (str(PROGRAM), f"--admindir={self._admindir}", "--set-selections")
         text = f"{package.specific} {selection}\n".encode()
         try:
-            done = self._program.run(words, text=text, environment={"LC_ALL": "C"})
+            done = self._program.run(words, text=text, environment=ENGLISH)
         except OSError as error:
             raise StepFailed(f"cannot run {PROGRAM} because {error.strerror or error}") from error
         if done.returncode == 0:

@@ -41,6 +41,7 @@ class NodeView:
         ready_changed: when its Ready condition last changed; None if it does not say.
         runtime: ``containerRuntimeVersion`` as the node reports it: name, ``://``, version.
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
+        os_image: name and version of the operating system's distribution; empty if the node does not report them.
         pressures: the conditions among PRESSURES that are True.
         reboots: whether kured says that it reboots the node.
         skip: why an annotation asks to leave the node out; None if none does.
@@ -58,6 +59,7 @@ class NodeView:
     kubelet_version: str
     runtime: str
     platform: str
+    os_image: str = ""
     ready_changed: datetime | None = None
     pressures: tuple[str, ...] = ()
     reboots: bool = False
@@ -97,6 +99,7 @@ def view_node(body: Json) -> NodeView:
         kubelet_version=info.get("kubeletVersion", ""),
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
+        os_image=info.get("osImage", ""),
         ready_changed=datetime.fromisoformat(changed) if changed else None,
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
         reboots=REBOOT_ANNOTATION in annotations,

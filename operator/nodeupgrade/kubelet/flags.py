@@ -1,8 +1,9 @@
 """Adapts the kubelet's command line to versions that removed flags.
 
 Some removed flags had long had no effect: with a remote runtime, for example, every kubelet ignored the dockershim's
-network flags, and since 1.27 every runtime is remote. These are left out without asking, and reported. Any other flag
-that the new version rejects needs a person's decision.
+network flags, and since 1.27 every runtime is remote. Others are set to their default, or concern only metrics that the
+new version does not have. These are left out without asking, and reported. Any other flag that the new version rejects
+needs a person's decision.
 """
 
 import json
@@ -48,6 +49,42 @@ MEANINGLESS = (
         name="container-runtime", since=history.CONTAINER_RUNTIME_FLAG_REMOVED, values=frozenset({"remote"})
     ),
     MeaninglessFlag(name="pod-infra-container-image", since=history.PAUSE_IMAGE_FLAG_REMOVED, remote_only=True),
+    *(
+        MeaninglessFlag(name=name, since=history.LOGGING_FLAGS_REMOVED, values=default, boolean=True)
+        for name, default in (
+            ("logtostderr", frozenset({"", "true"})),
+            ("alsologtostderr", frozenset({"false"})),
+            ("add-dir-header", frozenset({"false"})),
+            ("one-output", frozenset({"false"})),
+            ("skip-headers", frozenset({"false"})),
+            ("skip-log-headers", frozenset({"false"})),
+        )
+    ),
+    *(
+        MeaninglessFlag(name=name, since=history.CADVISOR_FLAGS_REMOVED, values=frozenset({default}))
+        for name, default in (
+            # which containers are measured, on which evictions depend, and how the node identifies itself
+            ("containerd", "/run/containerd/containerd.sock"),
+            ("containerd-namespace", "k8s.io"),
+            ("boot-id-file", "/proc/sys/kernel/random/boot_id"),
+            ("machine-id-file", "/etc/machine-id,/var/lib/dbus/machine-id"),
+            ("global-housekeeping-interval", "1m0s"),
+        )
+    ),
+    *(
+        MeaninglessFlag(name=name, since=history.CADVISOR_FLAGS_REMOVED)
+        for name in (
+            # metrics of applications, events and databases, none of which a kubelet ever served or wrote to
+            *("application-metrics-count-limit", "container-hints"),
+            *("event-storage-age-limit", "event-storage-event-limit"),
+            *("storage-driver-user", "storage-driver-password", "storage-driver-host", "storage-driver-db"),
+            *("storage-driver-table", "storage-driver-buffer-duration"),
+        )
+    ),
+    *(
+        MeaninglessFlag(name=name, since=history.CADVISOR_FLAGS_REMOVED, boolean=True)
+        for name in ("enable-load-reader", "log-cadvisor-usage", "storage-driver-secure")
+    ),
 )
 
 

@@ -86,6 +86,11 @@ DOCKERSHIM_REMOVED = MinorChange(
     link=enhancement(2221),
     first=24,
 )
+LOGGING_FLAGS_REMOVED = MinorChange(
+    what="The flags of the logging library are rejected, except `--v` and `--vmodule`.",
+    link=pull(112120),
+    first=26,
+)
 CONTAINER_RUNTIME_FLAG_REMOVED = MinorChange(
     what="The flag `--container-runtime` is rejected.",
     link=pull(114017),
@@ -95,6 +100,11 @@ PAUSE_IMAGE_FLAG_REMOVED = MinorChange(
     what="The flag `--pod-infra-container-image` is rejected.",
     link=pull(133779),
     first=35,
+)
+CADVISOR_FLAGS_REMOVED = MinorChange(
+    what="The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
+    link=pull(139870),
+    first=37,
 )
 CRI_V1_REQUIRED = MinorChange(
     what="A runtime that does not serve CRI v1 is refused.",

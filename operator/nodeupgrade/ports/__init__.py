@@ -1,1 +1,1 @@
-"""The engine's interfaces to the outside world, as Protocols; implemented in adapters, and for tests in tests/doubles."""
+"""The engine's interfaces to the outside world, as Protocols. Adapters implement them, and doubles in the tests."""

@@ -1,6 +1,7 @@
 """The service manager (systemd) of one node."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.domain.node.packages import DpkgState, Package, Selection
@@ -76,11 +77,15 @@ class ServiceManager(ServicesView, Protocol):
         ...
 
 
-# The package manager of one node, as far as a package can be held: dpkg.
+# The package manager of one node. Only dpkg can hold a package; rpm is asked whose a file is.
 
 
 class PackagesView(Protocol):
-    """Reads what dpkg has on record, without running it."""
+    """Reads what dpkg has on record, without running it, and asks rpm."""
+
+    def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
+        """Return the names of the rpm packages that a file belongs to; ``None`` if rpm does not tell."""
+        ...
 
     def state(self) -> DpkgState:
         """Return whether something can be entered now.

@@ -16,7 +16,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.adapters.packages import Dpkg
+from nodeupgrade.adapters.packages import NodePackages
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
@@ -68,9 +68,9 @@ class MountedHost:
         return tuple(adapter.kind for adapter in RUNTIMES)
 
     @property
-    def packages(self) -> Dpkg:
+    def packages(self) -> NodePackages:
         """The node's packages."""
-        return Dpkg(self.files, self.processes, prefix=self.prefix)
+        return NodePackages(self.files, self.processes, prefix=self.prefix)
 
     def node(self, endpoint: str, runtime: str) -> Node:
         """Return the node with its container runtime.
@@ -152,7 +152,7 @@ def node_on_host(plan: RunPlan) -> Node:
         kubelet=HostKubelet(processes, healthz=plan.healthz_url),
         clock=NodeClock(processes),
         shield=HostShield(Path(plan.runtime_endpoint if plan.shield is None else plan.shield.socket)),
-        packages=Dpkg(files, processes),
+        packages=NodePackages(files, processes),
     )
 
 

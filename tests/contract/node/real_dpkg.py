@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.packages import Dpkg
+from nodeupgrade.adapters.packages import NodePackages
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.node.packages import PROGRAM, STATUS, UPDATES
 from tests.contract.node.installed import INSTALLED, KUBELET
@@ -35,7 +35,7 @@ class DpkgWorld:
         self.at(STATUS).write_bytes(INSTALLED)
         self.at(PROGRAM).parent.mkdir(parents=True)
         self.at(PROGRAM).touch(mode=0o755)
-        self.packages = Dpkg(
+        self.packages = NodePackages(
             HostFiles(root), ProcessTable(), admindir=PurePosixPath(self.at(STATUS).parent), patience=0
         )
 

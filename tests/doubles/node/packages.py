@@ -1,6 +1,7 @@
 """The simulated node's package manager."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
@@ -13,13 +14,20 @@ class SimulatedPackages:
     Attributes:
         user: who has locked the database; empty if nobody has.
         interrupted: whether an earlier run was cut off.
+        by_rpm: what rpm says about files, by path; ``None`` if it cannot be asked.
     """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self.user = ""
         self.interrupted = False
+        self.by_rpm: Mapping[str, tuple[str, ...]] | None = None
         self._disk = disk
         self._calls = calls
+
+    def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
+        """What rpm says."""
+        self._calls.read(f"packages.rpm_owners {path}")
+        return None if self.by_rpm is None else self.by_rpm.get(str(path), ())
 
     def state(self) -> DpkgState:
         """Whether it can be changed now."""

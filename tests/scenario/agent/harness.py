@@ -23,6 +23,7 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.domain.node.processes import RECORD
+from nodeupgrade.domain.node.units import OWN_CHANGE
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
@@ -258,8 +259,9 @@ class World:
         return deepcopy(seen)
 
     def left_behind(self) -> dict[str, bytes]:
-        """Files that were not on the node before, or not like this; the kubelet's own state aside."""
-        changed = {path: data for path, data in self.node.disk.items() if self.disk.get(path) != data}
+        """Files that were not on the node before, or not like this; the kubelet's state and our own records aside."""
+        disk = {path: data for path, data in self.node.disk.items() if path != str(OWN_CHANGE)}
+        changed = {path: data for path, data in disk.items() if self.disk.get(path) != data}
         return {path: data for path, data in changed.items() if not path.startswith("/var/lib/kubelet/")}
 
     def tick(self) -> None:

@@ -85,6 +85,23 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         )
         for suffix in ("+k3s1", "+rke2r1", "+k0s")
     },
+    **{
+        f"a kubelet that is part of {image}": (
+            Reason.UNSUPPORTED_NODE,
+            IMAGE,
+            "v1.33.13",
+            {"status": {"nodeInfo": {"osImage": image}}},
+            {},
+        )
+        for image in ("Talos (v1.11.2)", "Bottlerocket OS 1.26.1 (aws-k8s-1.31)")
+    },
+    "a kubelet that is part of a snap": (
+        Reason.UNSUPPORTED_NODE,
+        IMAGE,
+        "v1.33.13",
+        {"metadata": {"labels": {"microk8s.io/cluster": "true"}}},
+        {},
+    ),
     "source that is not listed": (Reason.UNSUPPORTED_SOURCE, {"fromVersions": ["v1.29"]}, "v1.33.13", {}, {}),
     "window that never opens": (
         Reason.WINDOW_NEVER_OPENS,

@@ -1,19 +1,25 @@
 """What is looked at to tell how the kubelet would start: every place, and nothing that systemd or we put there."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.checks.drift import FileRole, Start
+from nodeupgrade.domain.node.units import OWN_CHANGE
 from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.kubelet import Answer, AsKubelet
 from tests.doubles.node import SimulatedNode, pod_json
+from tests.unit.agent.test_units import BUNDLE, PLAN
 
 UNIT = "kubelet.service"
 CONFIG, DROP_INS, KUBECONFIG = "/var/lib/kubelet/config.yaml", "/etc/kubelet.d", "/etc/kubelet.conf"
@@ -95,6 +101,59 @@ def test_everything_that_a_start_reads_is_looked_at(node: SimulatedNode) -> None
     assert by_kind[FileRole.DROP_INS] == {f"{place}/{UNIT}.d" for place in drift.UNIT_DIRECTORIES}
     assert by_kind[FileRole.IDENTITY] == {KUBECONFIG}
     assert start.environment_files == {"/etc/default/kubelet": None}
+
+
+def test_every_file_that_a_pattern_stands_for_is_looked_at(node: SimulatedNode) -> None:
+    node.disk.update({"/etc/k/1.env": b"A=1", "/etc/k/2.env": b"A=2", "/etc/k/README": b"", "/etc/k/x/3.env": b"A=3"})
+
+    start = looked(node, environment_files=(("/etc/k/*.env", True),))
+
+    assert start.environment_files == {"/etc/k/1.env": b"A=1", "/etc/k/2.env": b"A=2"}
+    environment = {file.path for file in start.read if file.was is FileRole.ENVIRONMENT}
+    assert environment == {"/etc/k", "/etc/k/1.env", "/etc/k/2.env"}
+
+
+def test_what_a_run_did_to_the_directory_of_drop_ins_is_left_out(node: SimulatedNode) -> None:
+    place, others = PurePosixPath(f"/etc/systemd/system/{UNIT}.d"), 1e9 - 60
+
+    def found() -> float:
+        return next(file.changed for file in looked(node).read if file.path == str(place))
+
+    node.disk[f"{place}/10-kubeadm.conf"] = b"[Service]\n"
+    node.files.touched[str(place)] = others
+    with changing(node, place, 4e9):
+        units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+    with changing(node, place, 4e9 + 1):
+        units.remove(node.ports.files, node.ports.services, UNIT, [])
+    assert found() == others
+
+    node.files.touched[str(place)] = 4e9 + 2
+    assert found() == 4e9 + 2, "somebody else has changed it since"
+
+    with changing(node, place, 4e9 + 3, gone=f"{place}/10-kubeadm.conf"):
+        units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+    assert found() == 4e9 + 3, "somebody else has removed a drop-in meanwhile"
+
+    node.disk[str(OWN_CHANGE)] = b"{"
+    assert found() == 4e9 + 3
+
+
+@contextmanager
+def changing(node: SimulatedNode, place: PurePosixPath, when: float, gone: str = "") -> Iterator[None]:
+    """Have every change of our drop-in change its directory, too."""
+    real: dict[str, Callable[..., None]] = {"write": node.files.write, "remove": node.files.remove}
+
+    def change(how: str, path: PurePosixPath, *data: bytes, **mode: int) -> None:
+        there = str(path) in node.disk
+        real[how](path, *data, **mode)
+        if path.parent == place and (how == "write" or there):
+            node.files.touched[str(place)] = when
+            node.disk.pop(gone, None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for how in real:
+            patch.setattr(node.files, how, partial(change, how))
+        yield
 
 
 def test_the_start_is_the_earlier_of_two_where_the_clock_was_set(node: SimulatedNode) -> None:

@@ -3,14 +3,20 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.checks.runtime_drift import runtime_is_the_unit
+from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.ports.kubelet import TrialStart
-from tests.doubles.node.containers.runtime_restart import PLACES
+from tests.doubles.node.containers.runtime import MAIN_PID
+from tests.doubles.node.containers.runtime_restart import PLACES, RUNTIME_UNIT
+from tests.doubles.node.kubelet import PROGRAM
 from tests.unit.engine.test_gather import gathered, node
 
 
@@ -164,3 +170,84 @@ def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
 
     assert gathered(node()).readiness.host.inotify is None
     assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
+
+
+@pytest.mark.parametrize(
+    ("there", "search_path", "found"),
+    [
+        (("/usr/bin/ln", "/bin/ln"), "", "/usr/bin/ln"),
+        (("/usr/bin/ln", "/usr/local/bin/ln"), "", "/usr/local/bin/ln"),
+        ((), "", ""),
+        (("/usr/bin/ln",), "/opt/bin", ""),
+    ],
+)
+def test_a_program_without_a_path_is_looked_for_where_systemd_does(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], search_path: str, found: str
+) -> None:
+    seen = node(files=dict.fromkeys(there, b""))
+    real = seen.services.status
+    linking = UnitCommand(when="ExecStartPre", program="ln", line="ln -sf /run/a.sock /run/b.sock")
+
+    def status(unit: str) -> UnitStatus:
+        known = real(unit)
+        return replace(known, commands=(*known.commands, linking), search_path=search_path)
+
+    monkeypatch.setattr(seen.services, "status", status)
+
+    assert gathered(seen).programs == {"ln": found}
+
+
+@pytest.mark.parametrize(("leads_to", "started"), [(PROGRAM, PROGRAM), ("/opt/wrapper", "/opt/wrapper"), (None, None)])
+def test_a_link_that_a_unit_starts_is_followed(
+    monkeypatch: pytest.MonkeyPatch, leads_to: str | None, started: str | None
+) -> None:
+    seen = node()
+    path = None if leads_to is None else PurePosixPath(leads_to)
+    monkeypatch.setattr(seen.files, "real", lambda _path: path)
+
+    assert gathered(seen).kubelet.started == started
+
+
+OWNER = "0::/system.slice/my-containerd.service\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "shown", "kind", "found"),
+    [
+        (OWNER, {}, {}, "my-containerd.service"),
+        ("1:name=systemd:/system.slice/my-containerd.service\n0::/\n", {}, {}, "my-containerd.service"),
+        (OWNER, {"main_pid": 7}, {}, RUNTIME_UNIT),
+        (OWNER, {"load_state": "not-found"}, {}, RUNTIME_UNIT),
+        (OWNER, {"active_state": "failed"}, {}, RUNTIME_UNIT),
+        (OWNER, {}, {"other_units": False}, RUNTIME_UNIT),
+        ("0::/system.slice\n", {}, {}, RUNTIME_UNIT),
+        ("0::/user.slice/user@0.service/my-containerd.service\n", {}, {}, RUNTIME_UNIT),
+    ],
+)
+def test_the_runtimes_unit_is_the_one_whose_main_process_answers(
+    monkeypatch: pytest.MonkeyPatch, cgroup: str, shown: dict[str, Any], kind: dict[str, Any], found: str
+) -> None:
+    seen = node(files={f"/proc/{MAIN_PID}/cgroup": cgroup.encode()})
+    monkeypatch.setattr(seen.runtime, "kind", replace(seen.runtime.kind, **{"other_units": True, **kind}))
+    real, known = (
+        seen.services.status,
+        {"main_pid": MAIN_PID, "load_state": "loaded", "active_state": "active", **shown},
+    )
+
+    def status(unit: str) -> UnitStatus:
+        if unit == RUNTIME_UNIT:
+            return replace(real(unit), load_state="not-found", active_state="inactive", main_pid=0)
+        return replace(real(unit), **known) if unit == "my-containerd.service" else real(unit)
+
+    monkeypatch.setattr(seen.services, "status", status)
+
+    facts = gathered(seen)
+
+    assert facts.runtime_unit.name == facts.runtime_found.unit.name == facts.runtime_start.unit == found
+    assert (ask((runtime_is_the_unit,), facts.runtime_found) == ()) is (found != RUNTIME_UNIT)
+
+
+def test_a_runtime_that_answers_as_its_usual_unit_is_looked_for_nowhere_else() -> None:
+    seen = node()
+
+    assert gathered(seen).runtime_unit.name == RUNTIME_UNIT

@@ -9,6 +9,8 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.units import UnitCommand, differences
+from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start
 from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.kubelet.settings import UNCONFIGURED
 from tests.doubles.node import SimulatedNode
@@ -73,3 +75,29 @@ def test_a_command_line_that_nobody_can_tell_is_refused(node: SimulatedNode, lin
         next_start(node.files, WORDS, (new(content),), started(line))
 
     assert refusal.value.finding.reason is Reason.SETTING_NOT_CHANGEABLE
+
+
+def test_what_a_pattern_stands_for_is_read_again_and_a_new_file_is_a_difference(node: SimulatedNode) -> None:
+    several = unit("kubelet.service", environment_files=(("/etc/k/*.env", False),))
+    node.disk["/etc/k/1.env"] = b"A=1"
+    planned = read_start(node.files, several)
+    assert list(differences(planned, read_again(node.files, several, planned))) == []
+
+    node.disk.update({"/etc/k/1.env": b"A=2", "/etc/k/2.env": b"", "/etc/k/README": b""})
+
+    assert list(differences(planned, read_again(node.files, several, planned))) == [
+        "/etc/k/*.env was changed", "/etc/k/1.env was changed", "/etc/k/2.env was changed",
+    ]  # fmt: skip
+
+
+def test_what_other_commands_run_is_read_again_too(node: SimulatedNode) -> None:
+    line = "/bin/bash /opt/start.sh --log /run/x.sh"
+    before = unit("kubelet.service", commands=(UnitCommand(when="ExecStartPre", program="/bin/bash", line=line),))
+    node.disk.update({"/bin/bash": b"bash", "/opt/start.sh": b"exit 0", "/run/x.sh": b"1"})
+    planned = read_start(node.files, before)
+    assert planned.files.keys() >= {"/bin/bash", "/opt/start.sh"}
+
+    node.disk.update({"/opt/start.sh": b"exit 1", "/run/x.sh": b"2"})
+
+    now = read_again(node.files, before, planned)
+    assert list(differences(planned, now)) == ["/opt/start.sh was changed"]

@@ -14,6 +14,7 @@ from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.processes import ExpectedCgroups
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host as surroundings
 from nodeupgrade.engine.node.facts import host as volumes
@@ -134,6 +135,44 @@ def test_the_package_of_the_kubelet_is_found_without_running_anything(
     assert seen.kubelet.program == "/usr/bin/kubelet"
     assert surroundings.look_at_surroundings(host, seen).package == package
     assert not host.node_itself.calls.effects
+
+
+@pytest.mark.parametrize(
+    ("by_rpm", "found"),
+    [
+        (None, (Package(manager="rpm", name="kubelet", held=True), True)),
+        ({}, (None, False)),
+        ({"/usr/bin/kubelet": ("kubelet",)}, (Package(manager="rpm", name="kubelet", held=True), False)),
+        ({"/bin/kubelet": ("kubernetes-node",)}, (Package(manager="rpm", name="kubernetes-node"), False)),
+        ({"/usr/bin/kubelet": ("kubelet", "other")}, (Package(manager="rpm", name="other"), False)),
+    ],
+    ids=["not asked", "a copy", "a package", "a package that lists it under its other name", "two packages"],
+)
+def test_rpm_is_asked_whose_the_kubelet_is(
+    by_rpm: Mapping[str, tuple[str, ...]] | None, found: tuple[Package | None, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(files={**FILES, **BY_RPM})
+    host.node_itself.packages.by_rpm = by_rpm
+    real = host.files.real
+    merged = {"/bin/kubelet": PurePosixPath("/usr/bin/kubelet")}
+    monkeypatch.setattr(host.files, "real", lambda path: merged.get(str(path), real(path)))
+
+    seen = surroundings.look_at_surroundings(host, known())
+
+    assert (seen.package, seen.package_assumed) == found
+
+
+def test_units_that_install_kubelets_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    real = host.services.status
+
+    def status(name: str) -> UnitStatus:
+        there = "/lib/systemd/system/kops-configuration.service" if name == "kops-configuration.service" else ""
+        return replace(real(name), fragment_path=there)
+
+    monkeypatch.setattr(host.services, "status", status)
+
+    assert surroundings.look_at_surroundings(host, known()).installers == ("kops-configuration.service",)
 
 
 def test_a_node_that_shows_nothing_is_no_finding() -> None:

@@ -43,6 +43,19 @@ def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[s
         ("--container-runtime=docker --network-plugin=cni", "v1.24.17", ()),
         # kubelets take underscores for dashes
         ("--container_runtime=remote --cni_bin_dir=/x", "v1.27.16", ("--container_runtime=remote", "--cni_bin_dir=/x")),
+        # the logging library's flags, where they are set to their defaults
+        ("--logtostderr=true --v=2", "v1.25.16", ()),
+        ("--logtostderr=true --v=2", "v1.26.15", ("--logtostderr=true",)),
+        ("--logtostderr --alsologtostderr=false positional", "v1.26.15", ("--logtostderr", "--alsologtostderr=false")),
+        ("--logtostderr=false --log-dir=/var/log", "v1.26.15", ()),
+        ("--alsologtostderr", "v1.26.15", ()),
+        # cAdvisor's, which concern only metrics, or are set to their defaults
+        ("--containerd=/run/containerd/containerd.sock", "v1.36.3", ()),
+        ("--containerd=/run/containerd/containerd.sock", "v1.37.2", ("--containerd=/run/containerd/containerd.sock",)),
+        ("--containerd /run/k3s/containerd/containerd.sock", "v1.37.2", ()),
+        ("--event-storage-age-limit default=0 --v 2", "v1.37.2", ("--event-storage-age-limit default=0",)),
+        ("--enable_load_reader x --boot-id-file=/etc/boot", "v1.37.2", ("--enable_load_reader",)),
+        ("--housekeeping-interval=10s", "v1.37.2", ()),
         # what has a meaning is a person's decision
         ("--allow-privileged=false", "v1.15.0", ()),
         ("--container-runtime=docker", "v1.27.16", ()),

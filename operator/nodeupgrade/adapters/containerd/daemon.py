@@ -32,5 +32,9 @@ DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
 """Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
 
 CONTAINERD = RuntimeKind(
-    name=SupportedRuntime.CONTAINERD, unit=UNIT, tuning=(TUNED_CONFIG, DROP_IN), exchangeable_socket=True
+    name=SupportedRuntime.CONTAINERD,
+    unit=UNIT,
+    other_units=True,
+    tuning=(TUNED_CONFIG, DROP_IN),
+    exchangeable_socket=True,
 )

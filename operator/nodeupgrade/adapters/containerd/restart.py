@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG
+from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT
 from nodeupgrade.adapters.containerd.program import Configuration, Shows
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
@@ -125,11 +125,16 @@ SAFE_KILL_MODES = frozenset({"process", "none"})
 """Kill modes that spare all but the main process. Shims are in the unit's cgroup."""
 
 
-def find_hazards(seen: RuntimeAtWork) -> RestartHazards:
+BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
+"""Below the directory for state: one directory for each container and sandbox."""
+SHIM_PATH = "shim-binary-path"
+
+
+def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
     return RestartHazards(
         unit=tuple(_shims_outlive_the_unit(seen)),
-        pods=tuple(_pods_have_one_shim(seen.inventory)),
+        pods=(*_pods_have_one_shim(seen.inventory), *_shims_are_installed(files, seen)),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
 
@@ -159,6 +164,25 @@ def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
             f"(process {container.monitor.pid}); delete the pod first"
         )
         yield Finding(reason=Reason.POD_HAS_TWO_MONITORS, subject=container.label, detail=detail)
+
+
+def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:
+    """The program of every shim still is where it was when the shim was started.
+
+    containerd keeps that path beside the shim's socket. If there is nothing at the path when containerd starts, it does
+    not connect to the shim and cleans up what it manages (core/runtime/v2/shim_load.go).
+    """
+    if seen.info.places is None:
+        return
+    bundles = PurePosixPath(seen.info.places.state) / BUNDLES
+    pods = {str(sandbox.id): str(sandbox.pod) for sandbox in seen.inventory.sandboxes}
+    pods |= {str(container.id): str(container.pod) for container in seen.inventory.running()}
+    recorded = {id_: (files.read(bundles / id_ / SHIM_PATH) or b"").decode(errors="replace") for id_ in pods}
+    gone = {path for path in {*recorded.values()} if path.startswith("/") and files.real(PurePosixPath(path)) is None}
+    for pod, path in dict.fromkeys((pods[id_], path) for id_, path in recorded.items() if path in gone):
+        detail = f"its shim was started from {path}, which is gone: any restart of the runtime would kill the pod"
+        remedy = f"put the program back, at least as a link at {path}, or delete the pod"
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=pod, detail=detail, remedy=remedy)
 
 
 def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:
@@ -208,6 +232,8 @@ VERSIONS = (2, 3)
 
 def find_tuning(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuning:
     """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
+    if unit.name != UNIT:  # what is cleaned up without a plan is what lies in the directory of this one
+        return _unchanged(f"it runs as {unit.name}")
     if (start := read_start(unit.command)) is None:
         return _unchanged(
             f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"

@@ -66,13 +66,14 @@ class ContainerdRuntime:
 
     def info(self) -> RuntimeInfo:
         """Return name, versions and locations of the running containerd, and the version of the program on disk."""
+        process = listener(self._socket, self._processes)
         return RuntimeInfo(
             name=self._connection.retry(self._cri.version).runtime_name,
             version=self._containerd.version(),
             cri_versions=tuple(version.value for version in self._cri.served()),
-            binary_version=self._version_on_disk(),
+            binary_version=self._version_on_disk(process),
             cgroup_driver=self._cri.cgroup_driver(),
-            process=listener(self._socket, self._processes),
+            process=process,
             places=places(self._cri.status_info()),
             images=self._cri.image_filesystem(),
         )
@@ -127,7 +128,7 @@ class ContainerdRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this containerd."""
-        return restart.find_hazards(seen)
+        return restart.find_hazards(self._files, seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Find out whether shims can be given more time to answer a restarted containerd."""
@@ -152,10 +153,12 @@ class ContainerdRuntime:
         """Close the connection; the next call opens it again."""
         self._connection.close()
 
-    def _version_on_disk(self) -> str | None:
-        """Return the version of the program that a restart would start."""
-        program = "" if self._services is None else self._services.status(UNIT).program
-        return self._program.version(program) if program else None
+    def _version_on_disk(self, running: RuntimeProcess | None) -> str | None:
+        """Return the version of the program that a restart would start; of a unit of another name it is unknown."""
+        unit = None if self._services is None else self._services.status(UNIT)
+        if unit is None or not unit.program or (running is not None and unit.main_pid != running.pid):
+            return None
+        return self._program.version(unit.program)
 
     def _list(self, *, refresh_pids: bool) -> Listing:
         get_containers, get_sandboxes = self._cri.start_containers(), self._cri.start_sandboxes()

@@ -20,7 +20,7 @@ PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
-    "WatchdogUSec", *RUN,
+    "WatchdogUSec", "ExecSearchPath", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -80,6 +80,7 @@ class SystemdManager:
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
             watchdog=limit_of(shown.get("WatchdogUSec", "")),
             control_group=shown.get("ControlGroup", ""),
+            search_path=shown.get("ExecSearchPath", ""),
         )
 
     def environment(self) -> dict[str, str]:

@@ -6,7 +6,8 @@ during a run first finishes or undoes that run when it boots.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain import bundle
@@ -15,6 +16,7 @@ from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
+from nodeupgrade.domain.node.units import OWN_CHANGE, OwnChange, parse_own_change, render_own_change
 from nodeupgrade.engine.node import node
 from nodeupgrade.engine.node import shield as restart_tuning
 from nodeupgrade.engine.node.facts import gather
@@ -195,7 +197,8 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
         texts[SHIELD] = shield_unit(bundle_root, plan.shield)
     for name, text in texts.items():
         files.write(_file(name), text.encode(), mode=UNIT_MODE)
-    files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
+    with _own_change(files, _drop_in(plan.swap.unit)):
+        files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
     services.reload()
     services.start(EXECUTOR, wait=False)
 
@@ -276,11 +279,30 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     for unit in UNITS:
         _end(services, unit)
     _lower(services)
-    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in UNITS), rescue_script.SCRIPT, rescue_script.LOOK):
+    with _own_change(files, _drop_in(kubelet_unit)):
+        files.remove(_drop_in(kubelet_unit))
+    for path in (*(_file(unit) for unit in UNITS), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
     restart_tuning.take_back(files, services, *runtimes)
+
+
+@contextmanager
+def _own_change(files: Files, drop_in: PurePosixPath) -> Iterator[None]:
+    """Record what adding or removing our drop-in does to the time of its directory.
+
+    Nothing is recorded if anything else in the directory came or went meanwhile.
+    """
+    directory = drop_in.parent
+    others = {*files.list(directory)} - {drop_in}
+    before = files.changed(directory) or 0.0
+    yield
+    changed = files.changed(directory) or 0.0
+    if changed != before and {*files.list(directory)} - {drop_in} == others:
+        foreign = parse_own_change(files.read(OWN_CHANGE)).foreign(str(directory), before)
+        own = OwnChange(directory=str(directory), changed=changed, before=foreign)
+        files.write(OWN_CHANGE, render_own_change(own))
 
 
 def _end(services: ServiceManager, unit: str) -> None:

@@ -1,5 +1,6 @@
-"""Packages, and what dpkg has on record about them. Its files are its interface: deb(5), dpkg(1), dpkg-query(1)."""
+"""Packages, and what dpkg and rpm have on record. The files of dpkg are its interface: deb(5), dpkg-query(1)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -8,7 +9,7 @@ from typing import NewType
 Selection = NewType("Selection", str)
 """What is wanted of a package, as dpkg calls it: ``install``, ``hold``, ``deinstall``, ``purge`` or ``unknown``."""
 HELD = Selection("hold")
-DPKG = "dpkg"
+DPKG, RPM = "dpkg", "rpm"
 DATABASE = PurePosixPath("/var/lib/dpkg")
 STATUS = DATABASE / "status"
 INFO = DATABASE / "info"
@@ -18,6 +19,7 @@ DIVERSIONS = DATABASE / "diversions"
 LOCKS = (DATABASE / "lock-frontend", DATABASE / "lock")
 """Locked by whoever works with the database: the first one by apt and the like, the second one by dpkg itself."""
 PROGRAM = PurePosixPath("/usr/bin/dpkg")
+_RPM_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _ANY = frozenset({"", "all"})
 _NOT_THERE = frozenset({"not-installed", "config-files"})
 
@@ -61,6 +63,24 @@ class DpkgState:
     runs: bool = True
     interrupted: bool = False
     user: str = ""
+
+
+# What rpm says about a file. Its database has three formats, so that the program itself is asked (rpm(8)).
+
+RPM_QUERY = ("/usr/bin/rpm", "--query", "--queryformat", "%{NAME}\\n", "--file")
+
+
+def rpm_owners(path: PurePosixPath, status: int, output: str) -> tuple[str, ...] | None:
+    """Return the names of the packages that a file belongs to; ``None`` if the answer does not tell.
+
+    Args:
+        status: exit status of RPM_QUERY for the path.
+        output: what it printed, in English.
+    """
+    lines = tuple(output.split("\n")[:-1])
+    if status == 1 and lines == (f"file {path} is not owned by any package",):
+        return ()
+    return lines if status == 0 and lines and all(map(_RPM_NAME.fullmatch, lines)) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -324,7 +324,7 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
         return None
     return ArgumentsOverride(
         path=f"/etc/systemd/system/{kubelet.unit.name}.d/90-nodeupgrade.conf",
-        content=drop_in(kubelet.program, kubelet.arguments.words),
+        content=drop_in(kubelet.unit.program, kubelet.arguments.words),  # the same name of it, should that be a link
         removed=kubelet.arguments.removed,
     )
 

@@ -22,6 +22,7 @@ class RuntimeKind:
     Attributes:
         name: as the Node's status and the CRI report it, for example ``cri-o``.
         unit: the systemd unit that is restarted.
+        other_units: whether a unit of another name may be restarted instead, if its main process is the runtime.
         tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
         exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
         remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
@@ -33,6 +34,7 @@ class RuntimeKind:
 
     name: str
     unit: str
+    other_units: bool = False
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False
     remembers_ends: bool = False

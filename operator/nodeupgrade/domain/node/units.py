@@ -1,10 +1,12 @@
 """A unit and its commands, as systemd reports them."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime, Digest
 
 
@@ -57,6 +59,7 @@ class UnitStatus:
         started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
         watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
         control_group: its cgroup, as systemd names it; empty if it has none.
+        search_path: where systemd looks for programs without a path, if the unit says so (ExecSearchPath).
     """
 
     name: str
@@ -83,6 +86,7 @@ class UnitStatus:
     started_at: float | None = None
     watchdog: str = ""
     control_group: str = ""
+    search_path: str = ""
 
     @property
     def gone(self) -> bool:
@@ -109,8 +113,9 @@ class UnitStart:
     Attributes:
         program: path of the program that systemd runs.
         commands: every command that systemd runs for the unit, the program's included.
-        files: what affects the start: the unit's files, its environment files, and what the program reads itself. By
-            path: the digest of a file, the names in a directory, or an empty string if there is neither.
+        files: what affects the start: the unit's files, its environment files, programs and scripts that other
+            commands run, and what the program reads itself. By path: the digest of a file, the names in a directory or
+            of a pattern, or an empty string if there is none.
         digest: digest of the program, unless the run swaps it.
     """
 
@@ -130,6 +135,47 @@ def unit_files(unit: UnitStatus) -> tuple[str, ...]:
 def is_ours(path: str) -> bool:
     """Report whether a drop-in is one that a run adds and removes."""
     return _OURS.fullmatch(PurePosixPath(path).name) is not None
+
+
+# A run adds a drop-in to the kubelet's unit and removes it while the new kubelet runs already. Only the time of the
+# directory tells that a drop-in was removed, so what the run itself did to that time is recorded.
+
+OWN_CHANGE = PurePosixPath("/var/lib/nodeupgrade/drop-ins.json")
+"""On the node, beside the runs; without it, any change of the directory may be somebody else's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnChange:
+    """The last change that a run made to a directory of drop-ins.
+
+    Attributes:
+        changed: when the directory was changed by it, as the filesystem has it.
+        before: when it had been changed before by anybody else; 0 if it did not exist.
+    """
+
+    directory: str
+    changed: float
+    before: float
+
+    def foreign(self, directory: str, changed: float) -> float:
+        """Return when somebody else last changed a directory, given when it was changed last."""
+        return self.before if (directory, changed) == (self.directory, self.changed) else changed
+
+
+NO_CHANGE = OwnChange(directory="", changed=0.0, before=0.0)
+
+
+def parse_own_change(data: bytes | None) -> OwnChange:
+    """Read the record; what cannot be read proves nothing."""
+    try:
+        return NO_CHANGE if data is None else from_json(OwnChange, json.loads(data), strict=True)
+    except (ValueError, MalformedFileError):
+        return NO_CHANGE
+
+
+def render_own_change(own: OwnChange) -> bytes:
+    """Return the record as a file."""
+    return json.dumps(to_json(own, strict=True)).encode()
 
 
 def differences(planned: UnitStart, now: UnitStart, *, override: str | None = None) -> Iterator[str]:

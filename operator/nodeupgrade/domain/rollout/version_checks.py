@@ -1,11 +1,14 @@
 """Admission checks of what is asked of a node: can its kubelet be replaced by this version?"""
 
+from dataclasses import dataclass
+
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.spec import SkewPolicy
 from nodeupgrade.domain.check import check_one
 from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.candidate import Candidate, is_being_upgraded_for_others, named, unsupported_version
 from nodeupgrade.domain.rollout.membership import serves
@@ -14,6 +17,38 @@ from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_serv
 
 EMBEDDED = ("k3s", "rke2", "k0s")
 """Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appliance:
+    """A distribution whose kubelet lies where nothing can be written, and whose kubelets have plain versions.
+
+    Attributes:
+        os_image: how ``status.nodeInfo.osImage`` of its nodes begins.
+        label: a label that its nodes have instead.
+        tool: what upgrades its kubelets.
+    """
+
+    name: str
+    tool: str
+    os_image: str = ""
+    label: str = ""
+
+    def runs(self, node: NodeView) -> bool:
+        """Report whether a node is one of this distribution."""
+        return (self.os_image != "" and node.os_image.startswith(self.os_image)) or self.label in node.labels
+
+
+APPLIANCES = (
+    Appliance(name="Talos", os_image="Talos (", tool="talosctl upgrade-k8s"),
+    Appliance(
+        name="Bottlerocket",
+        os_image="Bottlerocket OS ",
+        tool="its image, by its update operator or by new nodes",
+    ),
+    Appliance(name="MicroK8s", label="microk8s.io/cluster", tool="snap refresh microk8s"),
+)
+"""As far as the API server shows them; on the node others are refused, too."""
 
 
 @check_one(Reason.UNSUPPORTED_VERSION, covers=(Hazard.PAIR_UNKNOWN,), acceptable=False)
@@ -104,6 +139,9 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
         return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
     if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
         because = f"{named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
+        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
+    if found := next((each for each in APPLIANCES if each.runs(candidate.node)), None):
+        because = f"{named(candidate)} runs {found.name}, whose kubelet is part of it and is upgraded with {found.tool}"
         return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
     return None
 

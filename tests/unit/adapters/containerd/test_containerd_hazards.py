@@ -7,8 +7,12 @@ import pytest
 
 from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork, RuntimeInfo
+from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.timeline import Timeline
 from tests.unit.domain.node.checks.sound import instance, inventory, sandbox, unit
 
 RUNNING = instance("1")
@@ -18,14 +22,14 @@ def containerd(version: str) -> RuntimeInfo:
     return RuntimeInfo(name="containerd", version=version, cri_versions=("v1",))
 
 
-def found(**fields: Any) -> RestartHazards:
+def found(disk: dict[str, bytes] | None = None, **fields: Any) -> RestartHazards:
     known: dict[str, Any] = {
         "info": containerd("1.7.2"),
         "unit": unit("containerd.service"),
         "inventory": inventory(RUNNING),
         "listing_seconds": 0.1,
     }
-    return find_hazards(RuntimeAtWork(**{**known, **fields}))
+    return find_hazards(SimulatedFiles(disk or {}, Calls(Timeline())), RuntimeAtWork(**{**known, **fields}))
 
 
 HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {
@@ -75,3 +79,28 @@ def test_a_hazard_is_named_once(reason: Reason, fields: dict[str, Any], told: st
 )
 def test_what_does_no_harm_is_let_pass(fields: dict[str, Any]) -> None:
     assert found(**fields) == NO_HAZARDS
+
+
+SHIM = "/opt/1.7.2/containerd-shim-runc-v2"
+PLACED = replace(containerd("1.7.2"), places=RuntimePlaces(root="/var/lib/containerd", state="/run/c", address=""))
+
+
+def bundle(name: str) -> str:
+    return f"/run/c/io.containerd.runtime.v2.task/k8s.io/{name}/shim-binary-path"
+
+
+@pytest.mark.parametrize("where", [RUNNING.id, RUNNING.sandbox_id])
+def test_a_shim_whose_program_is_gone_is_named_once(where: str) -> None:
+    disk = {bundle(where): SHIM.encode(), bundle("another"): b"/opt/gone"}
+    seen = inventory(RUNNING, replace(RUNNING, id=ContainerId("more")), sandboxes=(sandbox(),))
+
+    [finding] = found({**disk, bundle("more"): SHIM.encode()}, info=PLACED, inventory=seen).pods
+
+    assert (finding.reason, finding.subject) == (Reason.RUNTIME_NOT_READY, str(RUNNING.pod))
+    assert SHIM in finding.message
+    assert found({**disk, bundle("more"): SHIM.encode(), SHIM: b""}, info=PLACED, inventory=seen) == NO_HAZARDS
+
+
+@pytest.mark.parametrize("recorded", [b"", b"io.containerd.runc.v2"])
+def test_a_shim_that_is_looked_for_by_its_name_is_let_pass(recorded: bytes) -> None:
+    assert found({bundle(RUNNING.id): recorded}, info=PLACED) == NO_HAZARDS

@@ -1,6 +1,7 @@
 """What is made of the way a unit starts containerd, and of its configuration: which nodes give shims more time."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -126,3 +127,11 @@ def test_whatever_speaks_against_it_is_said(command: tuple[str, ...], own: bytes
 
     assert not found.files
     assert why in found.why
+
+
+def test_a_unit_of_another_name_is_left_as_it_is() -> None:
+    program = FakeProgram()
+
+    found = find_tuning(program.files, program, replace(unit(PROGRAM), name="my-containerd.service"))
+
+    assert (found.files, "it runs as my-containerd.service" in found.why) == ((), True)

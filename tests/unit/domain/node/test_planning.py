@@ -36,6 +36,7 @@ from tests.unit.domain.node.checks.sound import (
     readiness,
     request,
     sandbox,
+    unit,
 )
 
 REQUEST = request()
@@ -105,6 +106,16 @@ def test_flags_that_go_become_a_drop_in() -> None:
     assert override.path == "/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf"
     assert override.content.endswith(b"ExecStart=/usr/bin/kubelet --v=2\n")
     assert override.removed == arguments.removed
+
+
+def test_the_drop_in_names_the_kubelet_as_its_unit_does() -> None:
+    arguments = Arguments(words=("--v=2",), removed=("--container-runtime=remote",))
+    linked = unit("kubelet.service", program="/usr/local/bin/kubelet")
+
+    override = planned(plan(facts(kubelet=kubelet(arguments=arguments, unit=linked)))).swap.arguments
+
+    assert override is not None
+    assert override.content.endswith(b"ExecStart=/usr/local/bin/kubelet --v=2\n")
 
 
 DEFECTS: list[dict[str, Any]] = [

@@ -17,6 +17,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
+from nodeupgrade.domain.node.environment_files import VARIABLE, assignments, is_undetermined, matching
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.settings import Configured
 
@@ -30,7 +31,7 @@ class FileRole(StrEnum):
     ENVIRONMENT = "environment"
     UNIT = "unit"
     DROP_INS = "drop-ins"
-    """A directory of drop-ins: one may have been removed. A run adds its own drop-in there and removes it again."""
+    """A directory of drop-ins: one may have been removed. What a run did there itself is left out."""
     IDENTITY = "identity"
     OTHER = "other"
 
@@ -79,6 +80,12 @@ class Start:
     read: tuple[ReadAtStart, ...] = ()
     known_to_server: bool | None = None
 
+    def content_of(self, environment_file: str) -> Iterator[bytes]:
+        """Yield the content of the files that an EnvironmentFile names, in the order in which systemd reads them."""
+        for path in matching(environment_file, self.environment_files):
+            if (data := self.environment_files[path]) is not None:
+                yield data
+
     def changed_since(self, *kinds: FileRole) -> tuple[ReadAtStart, ...]:
         """Return the files of these kinds that were changed after the start."""
         return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
@@ -117,7 +124,6 @@ NO_DRIFT = Drift()
 # Work out the command line and the environment with which systemd would start the kubelet now.
 
 _WORD = re.compile(r"\$(\w+)", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PART = re.compile(r"\$\$|\$\{(\w+)\}", re.ASCII)
 
 GIVEN_BY_SYSTEMD = re.compile(
@@ -146,9 +152,9 @@ class Command:
 
 def command(start: Start) -> Command:
     """Return the command line and the environment of the next start."""
-    for path, required in start.unit.environment_files:
-        if required and start.environment_files.get(path) is None:
-            return Command(environment=None, missing=path)
+    for named, required in start.unit.environment_files:
+        if required and not is_undetermined(named) and not any(start.content_of(named)):
+            return Command(environment=None, missing=named)
     environment = _environment(start)
     line = start.unit.start_line
     if environment is None and "$" in line:
@@ -177,42 +183,18 @@ def _environment(start: Start) -> dict[str, str] | None:
     set_here: dict[str, str] = {}
     for assignment in start.unit.environment:
         name, equals, value = assignment.partition("=")
-        if not equals or not _NAME.fullmatch(name):  # systemd does not show where a value with blanks ends
+        if not equals or not VARIABLE.fullmatch(name):  # systemd does not show where a value with blanks ends
             return None
         set_here[name] = value
-    for path, _ in start.unit.environment_files:
-        if "*" in path or "?" in path or "[" in path:
+    for named, _ in start.unit.environment_files:
+        if is_undetermined(named):
             return None
-        data = start.environment_files.get(path)
-        read = {} if data is None else _assignments(data.decode(errors="surrogateescape"))
-        if read is None:
-            return None
-        set_here |= read
+        for data in start.content_of(named):
+            read = assignments(data)
+            if read is None:
+                return None
+            set_here |= read
     return set_here
-
-
-def _assignments(text: str) -> dict[str, str] | None:
-    """Parse an environment file; ``None`` if a line has quotes or escapes in an unusual place."""
-    found: dict[str, str] = {}
-    for line in text.replace("\\\n", "").splitlines():
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#;":
-            continue
-        name, equals, value = stripped.partition("=")
-        value = value.strip()
-        if not equals:
-            continue
-        if any(mark in value for mark in "\"'\\"):
-            try:
-                words = shlex.split(value)
-            except ValueError:
-                return None
-            if value[0] not in "\"'" or len(words) != 1:
-                return None
-            value = words[0]
-        if _NAME.fullmatch(name.strip()):  # systemd ignores others, such as those of "export NAME=value"
-            found[name.strip()] = value
-    return found
 
 
 def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -346,7 +328,7 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
 def _unit_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     """Report unit files that were changed: apart from command line and environment, settings cannot be compared.
 
-    A removed drop-in that set neither of the two cannot be distinguished from one of our own.
+    A removed drop-in that set neither of the two is not looked for.
     """
     if expected.words is None or expected.environment is None:
         yield from _not_acceptable(start, FileRole.UNIT, FileRole.DROP_INS)

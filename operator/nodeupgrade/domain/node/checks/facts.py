@@ -1,7 +1,7 @@
 """The facts about a node that its checks judge."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
+from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.processes import NO_CLIENTS, NOTHING_KNOWN, OwnUids, RuntimeClients
@@ -40,6 +41,7 @@ class KubeletFacts:
 
     Attributes:
         program: real path of the running program; ``None`` if its file was deleted or replaced since its start.
+        started: real path of the program that the unit starts; ``None`` if there is no such file.
         words: its arguments, without the program.
         current: version of the running program.
         before: digest of the old program on disk.
@@ -61,6 +63,7 @@ class KubeletFacts:
     before: Digest | None
     arguments: Arguments
     free_bytes: int
+    started: str | None = None
     missing: Finding | None = None
     staged_version: str = ""
     staged_output: str = ""
@@ -104,6 +107,7 @@ class NodeFacts:
         own_uids: the UIDs of static pods that kubelets of this node are known to compute by themselves.
         recreated: static pods that the new kubelet is to replace.
         edited: static pods whose manifest was changed while it names the UID that an earlier run wrote.
+        programs: the path that systemd finds for each program that a unit names without one.
     """
 
     node: Json
@@ -133,6 +137,7 @@ class NodeFacts:
     own_uids: OwnUids = NOTHING_KNOWN
     recreated: tuple[PodRef, ...] = ()
     edited: tuple[EditedManifest, ...] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> KubeletVersion:
@@ -212,9 +217,10 @@ class NodeFacts:
         )
 
     @property
-    def units(self) -> tuple[UnitStatus, ...]:
+    def units(self) -> UnitsFound:
         """Return the units that a run restarts."""
-        return (self.kubelet.unit, self.runtime_unit)
+        units = with_programs((self.kubelet.unit, self.runtime_unit), self.programs)
+        return UnitsFound(units=units, contents={**self.kubelet_start.files, **self.runtime_start.files})
 
     def running_pods(self) -> Iterator[Pod]:
         """Return the pods that have a running container."""

@@ -91,9 +91,12 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.KUBELET_FLAGS_REJECTED, covers=(Hazard.FLAG_REJECTED,), acceptable=False)
 def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
-    """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them."""
+    """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them.
+
+    A link to the kubelet is the kubelet.
+    """
     kubelet = facts.kubelet
-    if kubelet.arguments.removed and kubelet.unit.program != kubelet.program:
+    if kubelet.arguments.removed and (kubelet.started is None or kubelet.started != kubelet.program):
         flags = ", ".join(kubelet.arguments.removed)
         detail = (
             f"{flags} must go for {facts.target}, but unit {kubelet.unit.name} starts {kubelet.unit.program or '?'} "

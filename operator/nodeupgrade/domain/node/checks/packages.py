@@ -1,6 +1,7 @@
 """The check that no package manager undoes the upgrade, and how its databases are read."""
 
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import assert_never
 
@@ -9,13 +10,13 @@ from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
-from nodeupgrade.domain.node.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
+from nodeupgrade.domain.node.packages import DPKG, HELD, PROGRAM, RPM, DpkgState, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""
 LOCAL = PurePosixPath("/usr/local")
 KUBELET = "kubelet"
-"""The name of the package in rpm repositories of Kubernetes and its distributions, and the word in their locks."""
+"""The name of the package in rpm repositories of Kubernetes and its distributions."""
 
 
 @check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
@@ -29,6 +30,8 @@ def package_manager_leaves_the_kubelet(facts: HostSurroundings) -> Iterator[Find
     if package is None:
         return
     owner = f"{facts.program} belongs to package {package}"
+    if facts.package_assumed:
+        owner = f"rpm could not be asked whose {facts.program} is, so that it is taken to belong to package {package}"
     if package.held:
         detail = f"{owner}, which is held; it will differ from what {package.manager} has on record"
         remedy = "install the package of the same version afterwards and hold it again, so that the records agree"
@@ -107,40 +110,46 @@ def _as_recorded(name: str, architecture: str, status: bytes) -> Package:
     return Package(manager=DPKG, name=name, version=found.version, architecture=found.architecture, held=held)
 
 
-def owner_by_rpm(program: PurePosixPath, locks: Iterable[bytes]) -> Package | None:
-    """Return the package that a program is taken to belong to where rpm manages the system.
-
-    rpm's database is not read: it has three formats, one of them without a library. Outside of /usr/local, what is
-    below /usr comes from packages, so that a program there is taken to.
+def owner_by_rpm(owners: tuple[str, ...], locks: Iterable[bytes]) -> Package | None:
+    """Return the package that a program belongs to where rpm manages the system; the first one that is not held.
 
     Args:
-        program: Its path.
+        owners: Names of the packages that it belongs to.
         locks: Lists of locked packages, and configuration in which packages are excluded.
     """
+    texts = [text.decode(errors="replace") for text in locks]
+    packages = [Package(manager=RPM, name=name, held=any(_locks(text, name) for text in texts)) for name in owners]
+    return next((package for package in packages if not package.held), packages[0] if packages else None)
+
+
+def assumed_owners(program: PurePosixPath) -> tuple[str, ...]:
+    """Return what a program is taken to belong to where rpm manages the system and does not tell.
+
+    Outside of /usr/local, what is below /usr comes from packages.
+    """
     system = any(name.is_relative_to("/usr") and not name.is_relative_to(LOCAL) for name in listed_as(program))
-    held = any(_locks(text.decode(errors="replace")) for text in locks)
-    return Package(manager="rpm", name=KUBELET, held=held) if system else None
+    return (KUBELET,) if system else ()
 
 
-def _locks(text: str) -> bool:
-    """Report whether a list of locked packages, or the exclusions of a configuration, name the kubelet."""
+def _locks(text: str, package: str) -> bool:
+    """Report whether a list of locked packages, or the exclusions of a configuration, name a package."""
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         word = key.strip().lower()
         if equals and word in {"exclude", "excludepkgs"}:
             names = value.replace(",", " ").split()
-            if any(name in {KUBELET, f"{KUBELET}*", "kube*", "*"} for name in names):
+            if any(fnmatchcase(package, name) for name in names):
                 return True
-        if equals and word == "name" and value.strip() == f'"{KUBELET}"':  # dnf 5 keeps locks as TOML
+        if equals and word == "name" and value.strip() == f'"{package}"':  # dnf 5 keeps locks as TOML
             return True
         entry = line.strip()
-        if not equals and not entry.startswith(("#", "!")) and _of_a_list(entry):
+        if not equals and not entry.startswith(("#", "!")) and _of_a_list(entry, package):
             return True
     return False
 
 
-def _of_a_list(entry: str) -> bool:
-    """Report whether an entry such as ``kubelet-0:1.30.14-1.*`` locks the kubelet, in either order of its parts."""
+def _of_a_list(entry: str, package: str) -> bool:
+    """Report whether an entry such as ``kubelet-0:1.30.14-1.*`` locks a package, in either order of its parts."""
     epochless = entry.partition(":")[2] if entry[:1].isdigit() else entry
-    name, dash, rest = epochless.partition("-")
-    return bool(name == KUBELET and dash and (rest[:1].isdigit() or rest[:1] == "*"))
+    rest = epochless.removeprefix(f"{package}-")
+    return rest != epochless and (rest[:1].isdigit() or rest[:1] == "*")

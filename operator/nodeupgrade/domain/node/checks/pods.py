@@ -66,7 +66,7 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
 
 
-@check(Reason.POD_HAS_TWO_MONITORS, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
+@check(Reason.POD_HAS_TWO_MONITORS, Reason.RUNTIME_NOT_READY, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
 def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """No pod is in a state in which a restart of the runtime is known to harm it."""
     yield from facts.hazards.pods

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
@@ -69,9 +69,11 @@ class HostSurroundings:
         bound: services that run now and stop with the kubelet.
         daemons: other processes in the kubelet's cgroup.
         package_jobs: services that run now and may exchange programs.
+        installers: units that are there and install a kubelet when the node boots, or later.
         marking: configuration files of the network that refer to a chain which kubelets created.
         program: path of the kubelet's program; empty if unknown.
         package: the package that it belongs to; ``None`` if it belongs to none.
+        package_assumed: whether that was not asked, but is assumed.
         package_policy: what is wanted of a package that is not held.
         dpkg: whether a package can be held now; ``None`` if none has to be.
         cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
@@ -91,9 +93,11 @@ class HostSurroundings:
     bound: tuple[str, ...] = ()
     daemons: tuple[Daemon, ...] = ()
     package_jobs: tuple[str, ...] = ()
+    installers: tuple[str, ...] = ()
     marking: tuple[str, ...] = ()
     program: str = ""
     package: Package | None = None
+    package_assumed: bool = False
     package_policy: PackagePolicy = PackagePolicy.REFUSE
     dpkg: DpkgState | None = None
     cgroups: PodCgroups | None = None
@@ -179,6 +183,27 @@ def nobody_else_changes_the_node(facts: HostSurroundings) -> Iterator[Finding]:
     if facts.package_jobs:
         detail = f"{', '.join(facts.package_jobs)} runs and may exchange programs or restart services meanwhile"
         yield Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+
+
+INSTALLERS: Mapping[str, str] = {
+    "kops-configuration.service": "set kubernetesVersion in the kOps cluster before the node boots",
+    "gardener-node-agent.service": "set the version in the Gardener shoot, and leave the node to Gardener",
+    "kube-node-installation.service": "set the version in the metadata of the machine before it boots",
+}
+"""Units of distributions that install the version that somebody else has on record, and what to do there."""
+
+
+@check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
+def nobody_installs_another_kubelet(facts: HostSurroundings) -> Finding | None:
+    """No unit of a distribution would install another kubelet, whose start would restart what hashes differently."""
+    if not facts.installers:
+        return None
+    detail = (
+        f"{named(facts.installers)} installs the kubelet that its distribution has on record, at each boot or sooner, "
+        "and its start would restart what it hashes differently"
+    )
+    remedy = "; ".join(INSTALLERS[name] for name in facts.installers)
+    return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail, remedy=remedy, severity=Severity.WARN)
 
 
 # Checks of what else in the network depends on the kubelet.
@@ -294,4 +319,8 @@ CHECKS: tuple[Check[HostSurroundings], ...] = (
     limit_covers_usage,
     nobody_else_changes_the_node,
 )
-WARNINGS: tuple[Check[HostSurroundings], ...] = (clock_is_right, chains_are_not_missed)
+WARNINGS: tuple[Check[HostSurroundings], ...] = (
+    clock_is_right,
+    nobody_installs_another_kubelet,
+    chains_are_not_missed,
+)

@@ -1,26 +1,31 @@
 """Checks of the commands that systemd runs besides a unit's program, such as ExecStartPre.
 
 Such a command may replace the kubelet's program at every start, or move the runtime's data. What it does cannot be told
-from its name, so a short list of forms is known to change nothing that a run depends on; every other command is for a
-person to judge. See docs/decisions/units.md.
+from its name, so a short list of forms is known to change nothing that a run depends on, as are some lines of
+distributions (`domain/node/vendor_commands.py`); every other command is for a person to judge. See
+docs/decisions/units.md.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.vendor_commands import is_known
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
 """No variables, which may expand to anything, and no quotes, which may contain blanks."""
+_PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+")
 _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
 _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
+_LINKING = re.compile(r"-[fn]*s[fn]*")
 
 
 def _makes_directories(words: tuple[str, ...]) -> bool:
@@ -43,8 +48,25 @@ def _lists_rules(words: tuple[str, ...]) -> bool:
     return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
 
 
+def _links_sockets(words: tuple[str, ...]) -> bool:
+    """Report whether a second name is given to a socket: neither the socket nor anything on a disk changes."""
+    if len(words) != 3 or not _LINKING.fullmatch(words[0]):
+        return False
+    return all(_is_socket(PurePosixPath(word)) for word in words[1:])
+
+
+def _is_socket(path: PurePosixPath) -> bool:
+    ours = any(part.startswith("nodeupgrade") for part in path.parts) or path.is_relative_to("/run/systemd")
+    return path.suffix == ".sock" and ".." not in path.parts and _in_memory(path) and not ours
+
+
+def _in_memory(path: PurePosixPath) -> bool:
+    return any(path.is_relative_to(place) for place in ("/run", "/var/run"))
+
+
 _FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
     "mkdir": _makes_directories,
+    "ln": _links_sockets,
     "modprobe": _loads_modules,
     "swapoff": lambda words: words == ("-a",),
     "sysctl": _reads_sysctls,
@@ -66,16 +88,51 @@ def is_harmless(command: UnitCommand) -> bool:
     return path.name in _READERS or (path.name in _FORMS and _FORMS[path.name](words))
 
 
-def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
+def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> tuple[UnitStatus, ...]:
+    """Return units whose commands have the paths of their programs.
+
+    Args:
+        programs: the path that systemd finds for each program that a unit names without one.
+    """
+    return tuple(
+        replace(unit, commands=tuple(replace(c, program=programs.get(c.program, c.program)) for c in unit.commands))
+        for unit in units
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitsFound:
+    """The units that a run restarts.
+
+    Attributes:
+        contents: SHA-256 of the files that their starts read, by path, with those of the scripts that they run.
+    """
+
+    units: tuple[UnitStatus, ...]
+    contents: Mapping[str, str] = field(default_factory=dict)
+
+
+def scripts(command: UnitCommand) -> tuple[str, ...]:
+    """Return the paths in a command that may be those of programs or scripts that it runs."""
+    if command.when == "ExecStart" or is_harmless(command):
+        return ()
+    return tuple(dict.fromkeys((command.program, *_PATH.findall(command.line))))
+
+
+def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[UnitCommand, ...]:
     """Return the commands besides the unit's program that may do anything."""
-    return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
+    beside = (command for command in unit.commands if command.when != "ExecStart")
+    return tuple(c for c in beside if not is_harmless(c) and not is_known(c, contents))
 
 
 @check(Reason.UNIT_COMMAND_UNKNOWN, covers=(Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE))
-def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]:
-    """The units run no other command that might change what a run depends on."""
-    for unit in units:
-        for command in unknown_commands(unit):
+def units_start_nothing_else(found: UnitsFound) -> Iterator[Finding]:
+    """The units run no other command that might change what a run depends on.
+
+    If it is accepted, programs and scripts that such a command names must still be the same when a unit is started.
+    """
+    for unit in found.units:
+        for command in unknown_commands(unit, found.contents):
             detail = (
                 f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
@@ -84,4 +141,4 @@ def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]
             yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
 
 
-CHECKS: tuple[Check[tuple[UnitStatus, ...]], ...] = (units_start_nothing_else,)
+CHECKS: tuple[Check[UnitsFound], ...] = (units_start_nothing_else,)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
@@ -9,7 +10,9 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
+from nodeupgrade.domain.node.environment_files import is_pattern
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
+from nodeupgrade.engine.node.facts.kubelet_start import environment_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
 from nodeupgrade.kubelet.settings import Configured
@@ -44,7 +47,7 @@ def look(host: HostView, running: RunningKubelet, layout: KubeletLayout, node: J
         environment=host.kubelet.environment(unit.main_pid),
         by_default=host.services.environment(),
         unit=unit,
-        environment_files={path: host.files.read(PurePosixPath(path)) for path, _ in unit.environment_files},
+        environment_files={path: host.files.read(PurePosixPath(path)) for path in environment_files(host.files, unit)},
         settings=layout.settings,
         running=reported,
         why_not_asked=why_not,
@@ -73,13 +76,16 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
         inside = {path for path in below if PurePosixPath(directory) in path.parents}
         for place in (PurePosixPath(directory), *sorted(inside)):
             yield at(place, FileRole.CONFIGURATION)
-    for name, _ in unit.environment_files:
-        yield at(name, FileRole.ENVIRONMENT)
+    patterns = (name for name, _ in unit.environment_files if is_pattern(name))  # of which a file may have been removed
+    for file in (*environment_files(host.files, unit), *(str(PurePosixPath(name).parent) for name in patterns)):
+        yield at(file, FileRole.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
-        if file and file != str(units.drop_in(unit.name)) and not file.startswith(PUT_BY_SYSTEMD):
+        if file and not units.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, FileRole.UNIT)
+    own = units.parse_own_change(host.files.read(units.OWN_CHANGE))
     for above in UNIT_DIRECTORIES:
-        yield at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
+        found = at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
+        yield replace(found, changed=own.foreign(found.path, found.changed))
     if unit.program and unit.program != str(running.program):
         yield at(unit.program, FileRole.UNIT)  # a link to it, or a script
     for flag in ("kubeconfig", "bootstrap-kubeconfig"):

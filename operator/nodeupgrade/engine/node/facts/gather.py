@@ -18,14 +18,14 @@ from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
-from nodeupgrade.domain.node.runtime import RuntimeAtWork
+from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start
 from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
-from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket
+from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt
@@ -37,6 +37,11 @@ from nodeupgrade.ports.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
+SEARCHED = tuple(
+    PurePosixPath(directory)
+    for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+)
+"""Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,8 @@ def gather(
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime, unit = _kubelet_facts(node, starting, request), node.runtime.info(), _runtime_unit(node)
+    kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
+    unit = _runtime_unit(node, runtime)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(then.files, starting)
     return NodeFacts(
@@ -165,7 +171,16 @@ def gather(
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
         own_uids=processes.parse(node.files.read(processes.RECORD)),
+        programs=_programs(node.files, (running.unit, unit)),
     )
+
+
+def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
+    """Find the programs that units name without a path; those of units that say where to look are not looked for."""
+    searched = () if any(unit.search_path for unit in units) else SEARCHED
+    bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
+    places = {name: [directory / name for directory in searched if name] for name in bare}
+    return {name: next((str(path) for path in paths if files.executable(path)), "") for name, paths in places.items()}
 
 
 def _files(
@@ -206,9 +221,9 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
 
 
-def _runtime_unit(node: ReadOnlyNode) -> UnitStatus:
+def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:
     """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
-    unit = node.services.status(node.runtime.kind.unit)
+    unit = unit_of(node, runtime)
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
 
 
@@ -224,6 +239,11 @@ def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, Store
     return {container_id: image.hashes for container_id, image in images.items()}
 
 
+def _real(files: FilesView, program: str) -> str | None:
+    path = files.real(PurePosixPath(program)) if program.startswith("/") else None
+    return None if path is None else str(path)
+
+
 def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
     program = running.program
     found = request.replacement
@@ -231,6 +251,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
     known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
+        started=_real(node.files, running.unit.program),
         words=running.words,
         current=parsed(current),
         before=None if program is None else node.files.digest(program),

@@ -14,9 +14,9 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import processes as places
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm
+from nodeupgrade.domain.node.checks.packages import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
-from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import INSTALLERS, Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
@@ -128,7 +128,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> HostSurroundings:
     files, unit = host.files, facts.kubelet.unit
     table = mounts(files)
     mount = holder(table, PurePosixPath(facts.readiness.layout.root))
-    package = None if facts.kubelet.program is None else _package(files, PurePosixPath(facts.kubelet.program))
+    package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return HostSurroundings(
         unit=unit.name,
         ends_all=unit.kill_mode in ENDS_ALL,
@@ -138,9 +138,11 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> HostSurroundings:
         bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),
         daemons=tuple(_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
+        installers=tuple(name for name in INSTALLERS if host.services.status(name).fragment_path),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),
         package=package,
+        package_assumed=assumed,
         dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
     )
 
@@ -150,17 +152,33 @@ def _is_to_hold(package: Package | None, facts: NodeFacts) -> bool:
     return to_hold and facts.spec.kubelet.package is PackagePolicy.HOLD
 
 
-def _package(files: FilesView, program: PurePosixPath) -> Package | None:
-    """Return the package that a program belongs to; without a package manager, none."""
+def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
+    """Return the package that a program belongs to, and whether that is assumed; without a package manager, none."""
+    files, program = host.files, PurePosixPath(path)
     status = files.read(STATUS)
     if status is not None:
         listed = (path for path in files.list(INFO) if path.suffix == ".list")
         lists = ((path, files.read(path) or b"") for path in listed)
-        return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status)
+        return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status), False
     if not any(files.list(database) for database in RPM):
-        return None
+        return None, False
     repositories = (path for path in files.list(REPOSITORIES) if path.suffix == ".repo")
-    return owner_by_rpm(program, (files.read(path) or b"" for path in (*LOCKS, *repositories)))
+    locks = [files.read(path) or b"" for path in (*LOCKS, *repositories)]
+    owners = _rpm_owners(host, program)
+    if owners is None:
+        return owner_by_rpm(assumed_owners(program), locks), True
+    return owner_by_rpm(owners, locks), False
+
+
+def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | None:
+    """Ask rpm for the owners of a program under each of its names; ``None`` if it does not tell for any of them."""
+    names = (name for name in sorted(listed_as(program)) if name == program or host.files.real(name) == program)
+    found: list[str] = []
+    for name in names:
+        if (owners := host.packages.rpm_owners(name)) is None:
+            return None
+        found += owners
+    return tuple(dict.fromkeys(found))
 
 
 def _runs(services: ServicesView, unit: str) -> bool:

@@ -6,10 +6,17 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.node.checks.units import scripts
+from nodeupgrade.domain.node.environment_files import is_pattern, matching
 from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
 from nodeupgrade.ports.files import FilesView
+
+IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
+"""Where a command may find other content each time."""
+SCRIPTS = frozenset({".sh", ".bash", ".py", ".pl"})
+"""Files that are run by a program of their own, and need not be executable."""
 
 
 def read_start(
@@ -21,11 +28,36 @@ def read_start(
         more: further files that its program reads.
         directories: directories in which the program looks for such files.
     """
-    content = {path: files.read(PurePosixPath(path)) for path in (*unit_files(unit), *more)}
+    named = (*unit_files(unit), *environment_files(files, unit), *more)
+    content = {path: files.read(PurePosixPath(path)) for path in named if not is_pattern(path)}
     found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
+    for path in filter(is_pattern, named):
+        found[path] = " ".join(_matching(files, path))
+    for path in {path for command in unit.commands for path in scripts(command)} - found.keys():
+        if (digest := _digest_of_program(files, path)) is not None:
+            found[path] = digest
     for directory in directories:
         found[f"{directory}/"] = " ".join(path.name for path in files.list(PurePosixPath(directory)))
     return UnitStart(unit=unit.name, program=unit.program, commands=unit.commands, files=found)
+
+
+def _digest_of_program(files: FilesView, path: str) -> Digest | None:
+    """Return the digest of a program or script on a disk; ``None`` if the path leads to something else."""
+    at = PurePosixPath(path)
+    if not at.is_absolute() or any(at.is_relative_to(place) for place in IN_MEMORY) or files.real(at) is None:
+        return None
+    return files.digest(at) if files.executable(at) or at.suffix in SCRIPTS else None
+
+
+def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
+    """Return the files that a unit's environment is read from; of a pattern, those that there are."""
+    found = (_matching(files, name) if is_pattern(name) else (name,) for name, _ in unit.environment_files)
+    return tuple(path for paths in found for path in paths)
+
+
+def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
+    """Return the files that a pattern stands for; ``walk`` finds links to files, too."""
+    return matching(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
 
 
 def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitStart:

@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFi
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
-from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, read_start
+from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
@@ -38,6 +38,23 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
     )
     how = read_start(node.files, unit, following.files, following.directories)
     return found, replace(how, program=str(program), digest=found.program)
+
+
+def unit_of(node: ReadOnlyNode, info: RuntimeInfo) -> UnitStatus:
+    """Return the unit that would be restarted.
+
+    That is the kind's usual one, unless the process that answers is the main process of a unit of another name: the one
+    that its cgroup names. A runtime that another program has started, as in k3s, is no main process.
+    """
+    usual = node.services.status(node.runtime.kind.unit)
+    if info.process is None or not node.runtime.kind.other_units or usual.main_pid == info.process.pid:
+        return usual
+    owner = _owner(node.files, info.process.pid)
+    if not owner:
+        return usual
+    unit = node.services.status(owner)
+    is_main = unit.load_state == "loaded" and unit.running and unit.main_pid == info.process.pid
+    return unit if is_main else usual
 
 
 def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSocket:
@@ -68,7 +85,8 @@ def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tupl
     if not unit.main_pid:
         return ()
     started = node.kubelet.started(unit.main_pid)  # by the kernel: systemd's clock leaves out time spent suspended
-    paths = [*following.files, *unit_files(unit), *following.directories, *_drop_in_directories(unit)]
+    paths = [*following.files, *unit_files(unit), *environment_files(node.files, unit)]
+    paths += [*following.directories, *_drop_in_directories(unit)]
     paths += [following.starter] if following.starter else []
     changed = node.files.changed
     paths += [str(path.parent) for path in map(PurePosixPath, following.files) if changed(path) is None]

@@ -38,6 +38,9 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.timeline import Timeline
 
 OLD, NEW = KubeletVersion.parse("v1.30.14"), KubeletVersion.parse("v1.33.13")
 WEB = PodRef(namespace="default", name="web", uid=PodUid("uid-web"))
@@ -130,6 +133,7 @@ def kubelet(**fields: Any) -> KubeletFacts:
     known: dict[str, Any] = {
         "unit": unit("kubelet.service", program="/usr/bin/kubelet"),
         "program": "/usr/bin/kubelet",
+        "started": "/usr/bin/kubelet",
         "words": (),
         "current": OLD,
         "before": Digest("0" * 64),
@@ -187,7 +191,7 @@ def hazards(known: dict[str, Any]) -> RestartHazards:
     seen = RuntimeAtWork(
         info=known["runtime"], unit=known["runtime_unit"], inventory=known["inventory"], listing_seconds=0.1
     )
-    return find_hazards(seen)
+    return find_hazards(SimulatedFiles({}, Calls(Timeline())), seen)
 
 
 def runtime_found(**fields: Any) -> RuntimeAsFound:

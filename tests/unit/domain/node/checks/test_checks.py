@@ -77,7 +77,8 @@ ROOMS: dict[str, Cases] = {
     "surroundings": (
         (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet, *surroundings.WARNINGS),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
-        + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW],
+        + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW]
+        + [test_surroundings.around(installers=tuple(surroundings.INSTALLERS))],
     ),
     "sockets": (sockets.CHECKS, [sockets.SocketUsers(containers=(test_sockets.MOUNTS, test_sockets.FOLLOWS))]),
 }

@@ -11,8 +11,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.packages import owner_by_dpkg, owner_by_rpm, package_manager_leaves_the_kubelet
-from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of
+from nodeupgrade.domain.node.checks.packages import (
+    assumed_owners,
+    owner_by_dpkg,
+    owner_by_rpm,
+    package_manager_leaves_the_kubelet,
+)
+from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of, rpm_owners
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")
@@ -74,6 +79,7 @@ LOCKS = {
     "versionlock, dnf 5": 'version = "1.0"\n[[packages]]\nname = "kubelet"\n',
     "a repository's exclusions": "[kubernetes]\nname=Kubernetes\nexclude=kubelet kubeadm cri-tools\n",
     "exclusions by pattern": "[main]\nexcludepkgs = kube*\n",
+    "exclusion of everything": "[main]\nexclude=*\n",
 }
 NO_LOCKS = {
     "nothing": "",
@@ -87,19 +93,47 @@ NO_LOCKS = {
 
 @pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_locks_of_rpm_are_known(lock: str) -> None:
-    package = owner_by_rpm(USUAL, [b"[main]\ngpgcheck=1\n", lock.encode()])
+    package = owner_by_rpm(("kubelet",), [b"[main]\ngpgcheck=1\n", lock.encode()])
     assert package is not None
     assert package.held
 
 
 @pytest.mark.parametrize("lock", NO_LOCKS.values(), ids=NO_LOCKS)
 def test_what_is_no_lock_holds_nothing(lock: str) -> None:
-    assert owner_by_rpm(USUAL, [lock.encode()]) == Package(manager="rpm", name="kubelet")
+    assert owner_by_rpm(("kubelet",), [lock.encode()]) == Package(manager="rpm", name="kubelet")
 
 
 @pytest.mark.parametrize("program", ["/usr/local/bin/kubelet", "/opt/bin/kubelet", "/var/lib/kubelet/kubelet"])
-def test_rpm_has_nothing_to_do_with_what_lies_elsewhere(program: str) -> None:
-    assert owner_by_rpm(PurePosixPath(program), []) is None
+def test_what_lies_elsewhere_is_not_assumed_to_be_of_rpm(program: str) -> None:
+    assert assumed_owners(PurePosixPath(program)) == ()
+    assert assumed_owners(USUAL) == ("kubelet",)
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "owners"),
+    [
+        (0, "kubelet\n", ("kubelet",)),
+        (0, "kubelet\nkubernetes1.30-node\n", ("kubelet", "kubernetes1.30-node")),
+        (1, "file /usr/bin/kubelet is not owned by any package\n", ()),
+        (1, "file /usr/bin/kube is not owned by any package\n", None),
+        (0, "file /usr/bin/kubelet is not owned by any package\n", None),
+        (1, "", None),
+        (1, "error: cannot open Packages database in /var/lib/rpm\n", None),
+        (127, "chroot: failed to run command 'rpm'\n", None),
+        (0, "", None),
+    ],
+)
+def test_only_a_plain_answer_of_rpm_counts(status: int, output: str, owners: tuple[str, ...] | None) -> None:
+    assert rpm_owners(USUAL, status, output) == owners
+
+
+def test_an_owner_that_is_assumed_is_called_so() -> None:
+    around_it = around(program=str(USUAL), package=RPM, package_assumed=True, package_policy=PackagePolicy.REFUSE)
+
+    [finding] = ask((package_manager_leaves_the_kubelet,), around_it)
+
+    assert finding.forbids
+    assert "rpm could not be asked whose /usr/bin/kubelet is, so that it is taken to belong" in finding.detail
 
 
 @pytest.mark.parametrize("held", [True, False])

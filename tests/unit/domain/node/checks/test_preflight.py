@@ -47,6 +47,7 @@ V = KubeletVersion.parse
 ETCD = PodRef(namespace="kube-system", name="etcd-node-a", uid=PodUid("0123"))
 CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
+LINKED = unit("kubelet.service", program="/usr/local/bin/kubelet")
 RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
 STARTING = {
     **pod(containers=[{**SPEC, "startupProbe": {"tcpSocket": {"port": 80}}}]),
@@ -86,6 +87,7 @@ SOUND: dict[str, dict[str, Any]] = {
     },
     "an image's digest stands for the kubelet's": {"promised": None},
     "flags go from the unit's own command": {"kubelet": kubelet(arguments=STRIPPED)},
+    "flags go from a command that names it by a link": {"kubelet": kubelet(arguments=STRIPPED, unit=LINKED)},
     "no flag goes, whatever starts the kubelet": {"kubelet": kubelet(unit=unit("k.service", program="/bin/sh"))},
     "no word about the runtime's program": {"runtime": replace(CONTAINERD, binary_version=None)},
     "old CRI for an old kubelet": {
@@ -172,7 +174,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     ),
     "flags that something else gives it": (
         Reason.KUBELET_FLAGS_REJECTED,
-        {"kubelet": kubelet(arguments=STRIPPED, unit=unit("kubelet.service", program="/usr/local/bin/wrapper"))},
+        {"kubelet": kubelet(arguments=STRIPPED, started="/usr/local/bin/wrapper")},
+    ),
+    "flags that something gives it which is not there": (
+        Reason.KUBELET_FLAGS_REJECTED, {"kubelet": kubelet(arguments=STRIPPED, started=None)},
     ),
     # the runtime
     "another runtime": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, name="cri-o")}),

@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, FileRole, ReadAtStart, Start, find
 from nodeupgrade.domain.node.checks.running_configuration import compare
+from nodeupgrade.domain.node.environment_files import assignments
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
@@ -59,6 +60,21 @@ def start(*read: ReadAtStart, config: bytes = CONFIG, **fields: Any) -> Start:
         "settings": configured(WORDS[1:], config),
     }
     return Start(read=read, **{**known, **fields})
+
+
+def labelled(content: bytes, *read: ReadAtStart) -> Start:
+    """A kubelet that was started with ``--node-labels="a=b"``."""
+    return start(
+        *read,
+        words=(*WORDS[:2], "--node-labels=a=b"),
+        environment={**ENVIRONMENT, "ARGS": '--node-labels="a=b"'},
+        environment_files={FILE: content},
+    )
+
+
+def several(files: dict[str, bytes | None], pattern: str = "/etc/k/*.env", *read: ReadAtStart) -> Start:
+    """A kubelet whose unit names its environment files by a pattern."""
+    return start(*read, unit=started_unit(environment_files=((pattern, True),)), environment_files=files)
 
 
 CONFIGURATION = changed("/var/lib/kubelet/config.yaml", FileRole.CONFIGURATION)
@@ -138,9 +154,25 @@ CASES: dict[str, tuple[Start, str, Start]] = {
         start(environment={**ENVIRONMENT, "GOGC": "50"}, by_default={"PATH": "/bin", "GOGC": "50"}),
     ),
     "an environment file that is not understood": (
-        start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+        start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b"ARGS='--v=2"}),
         "nobody can tell with which command line kubelet.service would start the kubelet",
-        start(changed(FILE, FileRole.ENVIRONMENT, -1.0), environment_files={FILE: b'ARGS=--v=2" "\n'}),
+        start(changed(FILE, FileRole.ENVIRONMENT, -1.0), environment_files={FILE: b"ARGS='--v=2"}),
+    ),
+    "a value that has quotes inside": (
+        labelled(b'ARGS=--node-labels="a=c"'), "with --node-labels=a=c, without --node-labels=a=b",
+        labelled(b'ARGS=--node-labels="a=b"', changed("/etc/systemd/system/kubelet.service.d", FileRole.DROP_INS)),
+    ),
+    "a file among several": (
+        several({"/etc/k/1.env": b"ARGS=--v=2", "/etc/k/2.env": b"ARGS=--v=4"}), "with --v=4, without --v=2",
+        several({"/etc/k/2.env": b"ARGS=--v=2", "/etc/k/1.env": b"ARGS=--v=4", "/etc/other": b"ARGS=--v=9"}),
+    ),
+    "no file where one is needed": (
+        several({"/etc/k/.1.env": b"", "/etc/k/x/1.env": b""}), "/etc/k/*.env, which kubelet.service needs to start",
+        several({"/etc/k/1.env": b"ARGS=--v=2"}),
+    ),
+    "files that may lie in any directory": (
+        several({}, "/etc/*/k.env", changed("/etc/k", FileRole.ENVIRONMENT)), "nobody can tell with which command line",
+        several({}, "/etc/*/k.env"),
     ),
     "assignments without borders": (
         start(changed("/etc/systemd/system/kubelet.service", FileRole.UNIT),
@@ -222,6 +254,36 @@ def test_a_line_as_systemd_expands_it() -> None:
     words = ("/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--a=$ARGS", "--b=$x", "--v=2")
 
     assert find(start(unit=started_unit(start_line=line), words=words), DriftPolicy.REFUSE) == Drift()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A=--v=2", "--v=2"),
+        (" A = --v=2  --x \r\n", "--v=2  --x"),
+        ("A=", ""),
+        ("A='a b'\"c d\"", "a bc d"),
+        ("A='a' b", "ab"),
+        ('A="a\\"b\\\\\\$"', 'a"b\\$'),
+        ('A="\\\n--v=2 \\\n--x"', "--v=2 --x"),
+        ("A=a\\\n  b", "a  b"),
+        ("A=a\\ \\n  ", "a n"),
+        ("A=--a='b c' --d=\"e\"", "--a='b c' --d=\"e\""),
+        ("# A=0\n;A=0\nA=a # b\nB", "a # b"),
+        ("A=b\nA=c", "c"),
+        # what systemd reads in one way or another, depending on its version, or with a warning
+        ("A='a\\n'", None),
+        ('A="a\\n"', None),
+        ("A='a", None),
+        ("# a\\\nA=b", None),
+        ("A=b\0", None),
+        ("A=\udcff", None),
+    ],
+)
+def test_an_environment_file_as_systemd_reads_it(text: str, value: str | None) -> None:
+    read = assignments(text.encode(errors="surrogateescape"))
+
+    assert (None if read is None else read["A"]) == value
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,15 @@ def test_a_chain_that_is_missed_is_a_caution(given: dict[str, Any], cautions: in
     assert ask(CHECKS, around(**given)) == ()
 
 
+@pytest.mark.parametrize("name", surroundings.INSTALLERS)
+def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -> None:
+    (finding,) = ask(WARNINGS, around(installers=(name,)))
+
+    assert (finding.reason, finding.forbids) == (Reason.NODE_IN_OTHER_HANDS, False)
+    assert name in finding.detail
+    assert surroundings.INSTALLERS[name] in finding.message
+
+
 @pytest.mark.parametrize(
     ("words", "driver", "qos", "path"),
     [

@@ -1,10 +1,30 @@
 """Which commands beside a unit's program are let pass, and that nothing that looks like them is."""
 
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.units import CHECKS, is_harmless, unknown_commands
+from nodeupgrade.domain.node.checks.units import (
+    CHECKS,
+    UnitsFound,
+    is_harmless,
+    scripts,
+    unknown_commands,
+    with_programs,
+)
+from nodeupgrade.domain.node.units import UnitCommand
+from nodeupgrade.domain.node.vendor_commands import KNOWN, VendorCommand
 from tests.unit.domain.node.checks.sound import command, unit
+
+
+def found(*commands: UnitCommand, contents: Mapping[str, str] | None = None) -> UnitsFound:
+    """One unit with these commands."""
+    return UnitsFound(units=(unit("kubelet.service", commands=commands),), contents=contents or {})
+
 
 HARMLESS = [
     "/bin/true",
@@ -22,6 +42,11 @@ HARMLESS = [
     "/sbin/iptables -t nat --numeric --list",
     "/bin/udevadm settle",
     "/bin/findmnt /var/lib/kubelet",
+    # https://github.com/awslabs/amazon-eks-ami, Amazon Linux 2
+    "/bin/ln -sf /run/containerd/containerd.sock /run/dockershim.sock",
+    # https://github.com/kubernetes-sigs/image-builder, Flatcar
+    "/usr/bin/ln -fs /run/containerd/containerd.sock /run/docker/libcontainerd/docker-containerd.sock",
+    "/bin/ln -snf /run/containerd/containerd.sock /var/run/dockershim.sock",
 ]
 UNKNOWN = [
     "/bin/cp /opt/old/kubelet /usr/bin/kubelet",
@@ -44,6 +69,16 @@ UNKNOWN = [
     "/sbin/iptables -F",
     "/sbin/iptables -t nat -L -F",
     "/sbin/iptables -P FORWARD ACCEPT -F",
+    "/bin/ln -f /run/containerd/containerd.sock /run/dockershim.sock",
+    "/bin/ln -sf /opt/old/kubelet /usr/bin/kubelet",
+    "/bin/ln -sf /etc/other.sock /run/dockershim.sock",
+    "/bin/ln -sf /run/containerd/containerd.sock /etc/dockershim.sock",
+    "/bin/ln -sf /run/a.sock /run/../etc/a.sock",
+    "/bin/ln -sf /run/a.sock /run/nodeupgrade/b.sock",
+    "/bin/ln -sf /run/a.sock /run/systemd/b.sock",
+    "/bin/ln -sf /run/a.sock /run/b.sock /run",
+    "/bin/ln -sf /run/containerd /run/docker",
+    "/bin/ln -sfb /run/a.sock /run/b.sock",
     "/bin/rm -f /var/lib/kubelet/cpu_manager_state",
     "",
 ]
@@ -52,19 +87,62 @@ UNKNOWN = [
 @pytest.mark.parametrize("line", HARMLESS)
 def test_known_forms_pass(line: str) -> None:
     assert is_harmless(command(line))
-    assert list(ask(CHECKS, (unit("kubelet.service", commands=(command(line),)),))) == []
+    assert list(ask(CHECKS, found(command(line)))) == []
 
 
 @pytest.mark.parametrize("line", UNKNOWN)
 @pytest.mark.parametrize("when", ["ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost"])
 def test_every_other_is_named_with_its_line(line: str, when: str) -> None:
-    found = unit("kubelet.service", commands=(command("/usr/bin/kubelet", "ExecStart"), command(line, when)))
-
-    [finding] = ask(CHECKS, (found,))
+    [finding] = ask(CHECKS, found(command("/usr/bin/kubelet", "ExecStart"), command(line, when)))
 
     assert f"{when}={line}" in finding.detail
     assert "systemctl cat kubelet.service" in finding.detail
 
 
+@pytest.mark.parametrize(("where", "passes"), [("/usr/bin/mkdir", True), ("/usr/local/bin/mkdir", False), ("", False)])
+def test_a_program_without_a_path_is_the_one_that_systemd_finds(where: str, *, passes: bool) -> None:
+    named = unit("kubelet.service", commands=(command("mkdir -p /run/docker"),))
+
+    [resolved] = with_programs((named,), {"mkdir": where})
+
+    assert (ask(CHECKS, UnitsFound(units=(resolved,))) == ()) is passes
+
+
 def test_the_program_itself_is_not_beside_itself() -> None:
-    assert unknown_commands(unit("kubelet.service", commands=(command("/opt/kubelet", "ExecStart"),))) == ()
+    assert unknown_commands(unit("kubelet.service", commands=(command("/opt/kubelet", "ExecStart"),)), {}) == ()
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.line)
+def test_a_line_of_a_distribution_passes_with_exactly_its_text_and_its_scripts(known: VendorCommand) -> None:
+    contents = {path: min(digests) for path, digests in known.scripts.items()}
+    line = command(known.line)
+
+    assert ask(CHECKS, found(line, contents=contents)) == ()
+    for other in (known.line.upper(), f"{known.line} ", known.line.replace(" ", "  ")):
+        assert len(ask(CHECKS, found(command(other), contents=contents))) == 1
+    assert len(ask(CHECKS, found(replace(line, program="/opt/sh"), contents=contents))) == 1
+    for path in known.scripts:
+        assert path in scripts(line)
+        assert len(ask(CHECKS, found(line, contents={**contents, path: "0" * 64}))) == 1
+        assert len(ask(CHECKS, found(line, contents={}))) == 1
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    "known", [each for each in KNOWN if "c " in each.line.split("/")[2]], ids=lambda each: each.line
+)
+def test_no_beginning_of_a_shell_command_is_one(known: VendorCommand) -> None:
+    words = known.line.split("c ", maxsplit=1)[1].split(" ")
+    beginnings = [" ".join(words[:count]) for count in range(1, len(words) + 1)]
+
+    accepted = [text for text in beginnings if subprocess.run(["bash", "-nc", text], check=False).returncode == 0]
+
+    assert accepted == [beginnings[-1]]
+
+
+def test_what_an_unknown_command_may_run_is_named() -> None:
+    line = command("/usr/bin/bash -c test -f /etc/x && /opt/vendor/start.sh --log=/var/log/x; a/b")
+
+    assert scripts(line) == ("/usr/bin/bash", "/etc/x", "/opt/vendor/start.sh", "/var/log/x")
+    assert scripts(command("/bin/mkdir -p /var/lib/kubelet")) == ()
+    assert scripts(command("/usr/bin/kubelet", "ExecStart")) == ()

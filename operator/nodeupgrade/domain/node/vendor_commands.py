@@ -1,0 +1,137 @@
+"""Commands that distributions put into the units of the kubelet and the runtime, and that leave both alone.
+
+Each was read in its source. A line counts only with exactly this text, and a script that it runs only with exactly a
+content that was read. systemd shows the words of a line without their quotes; no beginning of such a shell command is a
+command by itself, so that the quotes cannot have been elsewhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.domain.node.units import UnitCommand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorCommand:
+    """A command of a distribution.
+
+    Attributes:
+        line: the command line as systemd shows it, the program first.
+        does: why it changes nothing that a run depends on.
+        source: where its text is.
+        scripts: the scripts that it runs, each with the SHA-256 of every content that was read.
+    """
+
+    vendor: str
+    line: str
+    does: str
+    source: str
+    scripts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+_KIND = "https://github.com/kubernetes-sigs/kind/blob/fed268827e21/images/base/files/"
+_AKS = "https://github.com/Azure/AgentBaker/blob/06836ee2301e/parts/linux/cloud-init/artifacts/"
+
+KNOWN = (
+    VendorCommand(
+        vendor="kind",
+        line="/bin/sh -euc if [ -f /sys/fs/cgroup/cgroup.controllers ]; then /kind/bin/create-kubelet-cgroup-v2.sh; fi",
+        does="creates the cgroup above all pods if it is missing, and turns all controllers on for it",
+        source=f"{_KIND}etc/systemd/system/kubelet.service.d/11-kind.conf",
+        scripts={
+            "/kind/bin/create-kubelet-cgroup-v2.sh": frozenset(
+                {"199144121bd2ff79f20736d786cf1b2fcec227e0cdc9697993d7a0e02495cb57"}
+            )
+        },
+    ),
+    VendorCommand(
+        vendor="kind",
+        line=(
+            "/bin/sh -euc if [ ! -f /sys/fs/cgroup/cgroup.controllers ] && [ ! -d /sys/fs/cgroup/systemd/kubelet ]; "
+            "then mkdir -p /sys/fs/cgroup/systemd/kubelet; fi"
+        ),
+        does="creates a cgroup if it is missing",
+        source=f"{_KIND}etc/systemd/system/kubelet.service.d/11-kind.conf",
+    ),
+    VendorCommand(
+        vendor="AKS",
+        line="/bin/bash /opt/azure/containers/kubelet.sh",
+        does="adds rules to the chain FORWARD that drop requests to an address of the platform",
+        source=f"{_AKS}cse_config.sh",
+        scripts={
+            "/opt/azure/containers/kubelet.sh": frozenset(
+                {
+                    "faea97918ee82490197908f125ecfe2590f875e1230a763a064a59d27f323dc9",
+                    "f149024297714c8694c732901da2fed183d86e6c80d56d4b6d87f1358a7bbf40",
+                    "1a49f2b10455ba509d33da299b9dae18e66c1dc563fdfb49c2e1a6c8deddbaa2",
+                    "2c0710c6d7d5971356935891680eab3c280c4ebb2ea0aa140ec775ae9df22465",
+                }
+            )
+        },
+    ),
+    VendorCommand(
+        vendor="AKS",
+        line="/bin/bash /opt/azure/containers/ensure_imds_restriction.sh",
+        does="adds or removes a rule of the chain FORWARD for the metadata service",
+        source=f"{_AKS}ensure_imds_restriction.sh",
+        scripts={
+            "/opt/azure/containers/ensure_imds_restriction.sh": frozenset(
+                {
+                    "dfe9a6a2d4a59b0bb81824cce424edccaa2361a113532fe0313d82996816b6a2",
+                    "ecbda7279bd150d2cac453b47960ea4fd79262c02d144b553cf64803661a1a88",
+                    "f61a6b9a8af8eb76e6f768b71ab53e6eb3a1a64b82e3c82f42f6a8b4e83f4999",
+                }
+            )
+        },
+    ),
+    VendorCommand(
+        vendor="AKS",
+        line="/bin/bash /opt/azure/containers/validate-kubelet-credentials.sh",
+        does="asks the API server whether a bootstrap token is valid, where there is no kubeconfig yet",
+        source=f"{_AKS}validate-kubelet-credentials.sh",
+        scripts={
+            "/opt/azure/containers/validate-kubelet-credentials.sh": frozenset(
+                {
+                    "10885433c435ca8af87d01421f561ae7dd02dd783c8e7d2d3abf867242bb7b38",
+                    "196939f2ba612677c7d6c566528b981cebafa8907272d92c509b9e86a5810c44",
+                    "346a4583bcf86239e6baed57df69d88c145c23de9c6d44adf0bf7036dc8e2a56",
+                    "8d72fb7e2528e4352a5e39361cd155d2eb639f44ea1b40ef86cfd915c783d403",
+                    "b44268cd2e82817942186353efd1cc6e8510e50438156c81047ed3218ad91be6",
+                    "d5253aef148463122f66a28a24be9630588ce47b2e2da2034b3b2290bee166b4",
+                    "e020cd490d819ee070338334e4f32a8aac7d232a128983b6cd6149b494557162",
+                    "e2a841342e48a163d48f0b62a29bfc42cd45f34c95aa0222df2e0f42f2f1bf6e",
+                    "f57d95d2a883fd4559adae30ae7e902595f829049fae2515700bac8350c2fe95",
+                }
+            )
+        },
+    ),
+    VendorCommand(
+        vendor="AKS",
+        line=(
+            '/bin/bash -c if [ $(mount | grep "/var/lib/kubelet" | wc -l) -le 0 ] ; '
+            "then /bin/mount --bind /var/lib/kubelet /var/lib/kubelet ; fi"
+        ),
+        does="makes the kubelet's directory a mount point, which it is since the last start",
+        source=f"{_AKS}kubelet.service",
+    ),
+    VendorCommand(
+        vendor="AKS",
+        line="/bin/sh -c until [ -S /run/containerd/containerd.sock ]; do sleep 0.1; done",
+        does="waits for the runtime's socket",
+        source=f"{_AKS}kubelet.service",
+    ),
+)
+
+
+def is_known(command: UnitCommand, contents: Mapping[str, str]) -> bool:
+    """Report whether a command is one of these.
+
+    Args:
+        contents: SHA-256 of files on the node, by path.
+    """
+    return any(
+        command.line == known.line
+        and command.program == known.line.partition(" ")[0]
+        and all(contents.get(path) in read for path, read in known.scripts.items())
+        for known in KNOWN
+    )
