@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
@@ -260,7 +260,7 @@ def lost(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> Node
         node=name,
         reason=Reason.NODE_LOST.value,
         step="run",
-        message=sentence(Reason.NODE_LOST, because)[:FAILURE_MESSAGE_LENGTH],
+        message=shorten(sentence(Reason.NODE_LOST, because), FAILURE_MESSAGE_LENGTH),
         time=now,
         uid="" if task is None else uid_kept(task.spec.node_uid),
         wave=wave if task is None else task.spec.wave,
