@@ -138,6 +138,8 @@ class Reason(StrEnum):
         "free space on the node")
     AGENT_UNAVAILABLE = ("AgentUnavailable", "the agent pod cannot run on the node",
         "look at the agent pod in the operator's namespace")
+    AGENT_NOT_STARTED = ("AgentNotStarted", "no agent could be started on the node, which is untouched",
+        "remove the cause, and retry")
     WRITE_REFUSED = ("WriteRefused",
         "the API server refuses, or does not answer, a write that a node needs; other nodes are not affected",
         "let the webhook, policy, quota or role that the message names allow it; it is tried again by itself")
