@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[Lazy, ...]] = {
         Lazy("abort", "nodeupgrade.cli.commands.change:abort_command", "End a rollout for good."),
     ),
     "Without a cluster": (
+        Lazy("new", "nodeupgrade.cli.commands.new:new_command", "Write a NodeUpgrade to VERSION that lint accepts."),
         Lazy(
             "lint",
             "nodeupgrade.cli.commands.lint:lint_command",
@@ -87,7 +88,7 @@ def main() -> None:
     """Upgrade kubelets in place, without restarting a single container.
 
     A NodeUpgrade object says what is wanted and the operator in the cluster carries it out; these commands check
-    such objects, show how they do, and steer them. Everything can be done with plain kubectl as well.
+    such objects, show how they do, and steer them. What changes a cluster can be done with plain kubectl as well.
 
     Exit codes: 0 done, or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the cluster cannot be reached or does
     not permit it; 4 the time given with --timeout is over.
