@@ -72,7 +72,8 @@ demo: setup ## Show it live: a naive swap restarts everything, ours restarts not
 tour: venv ## Show planner, engine and command line over forty simulated nodes, in two minutes (no root, nothing built)
 	@$(BIN)/python -m tools.tour
 
-bench: setup ## Measure hashing, and how long a node is without a kubelet, against the floor
+bench: setup ## Measure the start of the command line, hashing, and how long a node is without a kubelet, against the floor
+	@$(BIN)/python bench/first_look.py
 	@$(BIN)/python bench/hash_speed.py
 	@$(BIN)/python bench/shield_cost.py
 	@$(BIN)/python bench/preflight_cost.py

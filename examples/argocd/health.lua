@@ -38,11 +38,12 @@ if stalled ~= nil and stalled.status == "True" then
 end
 
 local reconciling = conditions["Reconciling"]
+local ready = conditions["Ready"] -- its message says what is in the way, if anything is
 if reconciling ~= nil and reconciling.status == "True" then
   if waiting[reconciling.reason] then
-    return health("Suspended", reconciling)
+    return health("Suspended", ready or reconciling)
   end
-  return health("Progressing", reconciling)
+  return health("Progressing", ready or reconciling)
 end
 
 local succeeded = conditions["Succeeded"]
@@ -50,7 +51,6 @@ if succeeded ~= nil and succeeded.status == "False" then
   return health("Degraded", succeeded)
 end
 
-local ready = conditions["Ready"]
 if ready ~= nil and ready.status == "True" then
   return health("Healthy", ready)
 end

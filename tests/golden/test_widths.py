@@ -1,6 +1,7 @@
 """On a narrow screen whole columns go; what is left is complete, wrapped at worst."""
 
 import asyncio
+import re
 from datetime import datetime
 from typing import Any
 
@@ -50,15 +51,23 @@ def _got(kind: Kind, cluster: Cluster) -> str:
     resource = next(each for each in longest if each.kind == kind.kind)
     rows = [["NAME", *(column.name.upper() for column in columns)]]
     for body in asyncio.run(cluster.kube.list(resource)):
-        body["status"] = {**body.get("status", {}), "phase": longest[resource].value}
+        phase = longest[resource].value
+        ready = {"type": "Ready", "reason": phase}  # a rollout that waits has its phase for a reason
+        body["status"] = {**body.get("status", {}), "phase": phase, "conditions": [ready]}
         rows.append([body["metadata"]["name"], *(_value(body, column) for column in columns)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     drawn = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
     return f"$ kubectl get {kind.plural}\n" + "".join(f"{line}\n" for line in drawn) + "\n"
 
 
+_CONDITION = re.compile(r'conditions\[\?\(@\.type=="(\w+)"\)\]')
+
+
 def _value(body: Json, column: Column) -> str:
     value: Any = body
-    for part in column.path.removeprefix(".").split("."):
-        value = value.get(part, "") if isinstance(value, dict) else ""
+    for part in re.split(r"\.(?![^(]*\))", column.path.removeprefix(".")):
+        if found := _CONDITION.fullmatch(part):
+            value = next((each for each in value.get("conditions", ()) if each["type"] == found[1]), {})
+        else:
+            value = value.get(part, "") if isinstance(value, dict) else ""
     return since(datetime.fromisoformat(value), NOW) if column.type == "date" and value else str(value)

@@ -20,10 +20,11 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 _LAUNCHER = """#!/bin/sh
 # Runs the command line with the newest Python that it has packages for. A name on PATH may be no more than a shim.
+# -P: the directory that it is called in holds no module of it.
 here=$(dirname "$(readlink -f "$0")")
 for version in {versions}; do
     if "python$version" -c '' >/dev/null 2>&1; then
-        PYTHONPATH="$here/lib/$version:$here/lib/any" exec "python$version" -s -m nodeupgrade.cli.main "$@"
+        PYTHONPATH="$here/lib/$version:$here/lib/any" exec "python$version" -sP -c '{start}' "$@"
     fi
 done
 echo "error: kubectl nodeupgrade needs Python {first} to {last}; install python{last}" >&2
@@ -31,9 +32,13 @@ exit 1
 """
 
 
+_START = f'import sys; from nodeupgrade.cli.main import main; sys.argv[0] = "{PROGRAM}"; main()'
+"""Starts the program under the plugin's name, by which it knows how it was called."""
+
+
 def launcher() -> str:
     """Return the script that kubectl starts."""
-    return _LAUNCHER.format(versions=" ".join(reversed(PYTHONS)), first=PYTHONS[0], last=PYTHONS[-1])
+    return _LAUNCHER.format(start=_START, versions=" ".join(reversed(PYTHONS)), first=PYTHONS[0], last=PYTHONS[-1])
 
 
 def archive(destination: Path, own: Path, *, machine: str) -> Path:

@@ -199,15 +199,16 @@ def _told(run: FaultRun, words: str) -> None:
         LabError: it does not in time.
     """
     began = time.monotonic()
+    reasons = ("AgentUnavailable", "AgentNotStarted")  # while it may still start, and when it is given up
 
     def told() -> bool:
         status = run.cluster.get(run.name).get("status", {})
-        return "AgentUnavailable" in json.dumps(status) and words in json.dumps(status)
+        return any(reason in json.dumps(status) for reason in reasons) and words in json.dumps(status)
 
-    wait_until(f"AgentUnavailable with {words!r}", told, timeout=TOLD_SECONDS, interval=0.5)
+    wait_until(f"{' or '.join(reasons)} with {words!r}", told, timeout=TOLD_SECONDS, interval=0.5)
     run.notes.append(f"told after {time.monotonic() - began:.0f} s")
     stated = run.cluster.get(run.name)["status"]["conditions"]
-    run.notes += [c["message"][:160] for c in stated if "AgentUnavailable" in json.dumps(c)][:1]
+    run.notes += [c["message"][:160] for c in stated if c["reason"] in reasons][:1]
 
 
 def not_executable(run: FaultRun) -> Iterator[None]:
@@ -246,7 +247,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
     Fault("lost/agent-over-quota", agent_over_quota, UP),
     Fault("lost/agent-without-image", agent_without_image, UP),
-    Fault("lost/agent-rejected", agent_rejected, frozenset({"Failed"})),
+    Fault("lost/agent-rejected", agent_rejected, frozenset({"Refused"})),
     Fault("lost/not-executable", not_executable, REFUSED),
     Fault("lost/proxied", proxied, UP),
 )

@@ -3,6 +3,8 @@
 kubectl drops no columns by itself.
 """
 
+from dataclasses import replace
+
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.schema.derive import StringSchema, schema_of
@@ -34,19 +36,27 @@ UPGRADE_KIND = Kind(
     spec=SPEC,
     status=schema_of(UpgradeStatus),
     columns=(
-        Column(name="Version", path=".spec.version", wide=True),
+        Column(name="Version", path=".spec.version"),
         Column(name="Phase", path=".status.phase"),
         Column(name="Progress", path=".status.progress"),
+        Column(name="Reason", path=_ready("reason")),
         Column(
-            name="Failed", path=".status.failed", type="integer", description="Nodes that failed or were rolled back"
+            name="Failed",
+            path=".status.failed",
+            type="integer",
+            description="Nodes that failed or were rolled back",
+            wide=True,
         ),
         Column(
-            name="Restarts", path=".status.containers.restarted", type="integer", description="Containers restarted"
+            name="Restarts",
+            path=".status.containers.restarted",
+            type="integer",
+            description="Containers restarted",
+            wide=True,
         ),
         Column(name="Wave", path=".status.currentWave.name", wide=True),
-        _AGE,
+        replace(_AGE, wide=True),
         Column(name="Ready", path=_ready("status"), wide=True),
-        Column(name="Reason", path=_ready("reason"), wide=True),
         Column(name="Action", path=".spec.action", wide=True),
         Column(name="Skipped", path=".status.counts.skipped", type="integer", wide=True),
         Column(name="Started", path=".status.startedAt", type="date", wide=True),

@@ -3,7 +3,6 @@
 If a text exceeds its limit, the API server rejects the whole status, and with it everything else it reports.
 """
 
-import re
 from typing import Final
 
 NAME_LENGTH: Final = 253
@@ -53,18 +52,16 @@ APPROVER_LENGTH: Final = 64
 
 NODE_WORD_LENGTH = 200
 
-_ANSWER = re.compile(r" answers \d{3}: ")
-"""After this, the words of a server follow; they say best what is wrong."""
-
 
 def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Shorten a text that is too long for the API: between two words, with an ellipsis.
+    """Shorten a text that is too long for the API: its middle is left out, from one word to another.
 
-    The end is left out, or the middle if a server's own words stand at the end. A single long word is cut anywhere.
+    Our messages begin with what is concerned, and end with the cause, often in the words of a server, and the remedy.
+    A single long word is cut anywhere.
     """
     if len(text) <= length:
         return text
-    end = _last_words(text, length // 2) if _ANSWER.search(text) else ""
+    end = _last_words(text, length // 2)
     return f"{_first_words(text, length - len(end) - 1)}…{end}"
 
 

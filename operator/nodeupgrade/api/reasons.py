@@ -138,6 +138,7 @@ class Reason(StrEnum):
         "free space on the node")
     AGENT_UNAVAILABLE = ("AgentUnavailable", "the agent pod cannot run on the node",
         "look at the agent pod in the operator's namespace")
+    AGENT_NOT_STARTED = ("AgentNotStarted", "no agent could be started on the node", "remove the cause, and retry")
     WRITE_REFUSED = ("WriteRefused",
         "the API server refuses, or does not answer, a write that a node needs; other nodes are not affected",
         "let the webhook, policy, quota or role that the message names allow it; it is tried again by itself")
@@ -345,8 +346,7 @@ class Reason(StrEnum):
     TOO_MANY_UNAVAILABLE = ("TooManyUnavailable",
         "as many nodes as strategy.maxUnavailable allows are unavailable already, and not by this rollout",
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout goes on by itself")
-    TIMED_OUT = ("TimedOut", "the wave or the rollout took longer than spec.timeouts allows",
-        "raise the timeout to go on")
+    TIMED_OUT = ("TimedOut", "the wave or the rollout took longer than spec.timeouts allows", "raise it to go on")
     FAILURE_THRESHOLD_REACHED = ("FailureThresholdReached",
         "as many nodes failed as failureThreshold allows, so no further node is started",
         "look at status.failures, remove the cause, then set the annotation nodeupgrade.dev/retry to a new token")

@@ -1,29 +1,20 @@
 """Standard output and standard error: coloured on a terminal, plain and wide elsewhere.
 
-Everything that a command prints goes through here, and so through ``printable``. What is for programs stays exact: it
-is escaped as JSON and YAML escape.
+Everything that a command prints goes through here, and so through ``printable``.
 """
 
-import json
 import os
-import re
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import click
 import rich.text
-import yaml
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from nodeupgrade.api.values import printable
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 WIDTH_WITHOUT_TERMINAL = 200
-
-_NOT_QUITE_TEXT = re.compile(r"[^\n -~]")
-"""Candidates for an escape in a document; what JSON and YAML lay out themselves are spaces and line feeds."""
 
 
 class Text(rich.text.Text):
@@ -90,34 +81,3 @@ def say(line: str, *, err: bool = False) -> None:
 def write(text: str) -> None:
     """Print a text of several lines that was laid out by us."""
     click.echo(printable(text, keep="\n\t"), nl=False)
-
-
-def dump(document: object, output: str) -> None:
-    """Print for programs, as ``json`` or ``yaml``."""
-    write(f"{in_json(document, indent=2)}\n" if output == "json" else in_yaml(document))
-
-
-def in_json(document: object, *, indent: int | None = None) -> str:
-    """Return a document as JSON, with escapes for everything that is not printable."""
-    text = json.dumps(document, indent=indent, ensure_ascii=False)
-    return _NOT_QUITE_TEXT.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
-
-
-def in_yaml(document: object) -> str:
-    """Return a document as YAML; with escapes for everything but ASCII, if anything in it is not printable."""
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    if text.replace("\n", "").isprintable():
-        return str(text)
-    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))
-
-
-def output_option() -> Callable[[F], F]:
-    """Add the option ``--output``."""
-    return click.option(
-        "--output",
-        "-o",
-        type=click.Choice(["text", "json", "yaml"]),
-        default="text",
-        show_default=True,
-        help="For people, or for programs.",
-    )

@@ -5,15 +5,17 @@ Exit codes: 0 done or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the clus
 """
 
 import contextlib
+import importlib
 import io
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from nodeupgrade.api.values import printable
 from nodeupgrade.cli.console import say
@@ -83,25 +85,47 @@ class CommandWithExamples(click.Command):
             self.help = written
 
 
+class Lazy(click.Command):
+    """A command of which only the name and the summary are known until it is used."""
+
+    def __init__(self, name: str, where: str, summary: str) -> None:
+        """Say where it is, as ``module:name``, and what it does: the first sentence of its help."""
+        super().__init__(name, short_help=summary)
+        self.where = where
+
+    def load(self) -> click.Command:
+        """Import it."""
+        module, _, name = self.where.partition(":")
+        return cast("click.Command", getattr(importlib.import_module(module), name))
+
+
 class Program(click.Group):
     """The root: detects whether kubectl invoked it, and lists its commands in sections."""
 
-    def __init__(
-        self, *args: Any, sections: Mapping[str, Sequence[click.Command]] | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[Lazy]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.sections = dict(sections or {})
+        self.sections = dict(sections)
         for commands in self.sections.values():
             for each in commands:
                 self.add_command(each)
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command that is called."""
+        found = super().get_command(ctx, cmd_name)
+        return found.load() if isinstance(found, Lazy) else found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, or an option, without importing a command."""
+        begun = (name for name in self.list_commands(ctx) if name.startswith(incomplete))
+        named = [CompletionItem(name, help=self.commands[name].short_help) for name in begun]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one list of commands for each section."""
-        widest = max((len(name) for name in self.commands), default=0)
+        widest = max(map(len, self.commands))
         for title, commands in self.sections.items():
             with formatter.section(title):
-                rows = [(f"{each.name:<{widest}}", each.get_short_help_str(formatter.width)) for each in commands]
-                formatter.write_dl(rows)
+                formatter.write_dl([(f"{each.name:<{widest}}", each.short_help or "") for each in commands])
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the command line of the program itself."""

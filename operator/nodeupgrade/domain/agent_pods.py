@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.task.spec import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.pods import Pod, container_statuses
@@ -138,7 +139,7 @@ def _running_since(container: Json) -> datetime | None:
 
 def _why(state: Json) -> str:
     """Return the kubelet's reason and message from a pod status or a container state."""
-    words = " ".join(str(state.get("message") or "").split())[:KUBELET_WORDS]
+    words = shorten(" ".join(str(state.get("message") or "").split()), KUBELET_WORDS)
     return f"{state.get('reason', '')}: {words}".strip(": ")
 
 

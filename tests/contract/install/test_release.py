@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -127,7 +128,7 @@ class TestLauncher:
         tool(tmp_path, plugin.PROGRAM, plugin.launcher().partition("\n")[2])
         return tmp_path / plugin.PROGRAM
 
-    def told(self, launch: Path, **pythons: str) -> subprocess.CompletedProcess[str]:
+    def told(self, launch: Path, *words: str, **pythons: str) -> subprocess.CompletedProcess[str]:
         """Run it where there are these Pythons and nothing else that has their names."""
         programs = launch.parent / "bin"
         for name, script in {
@@ -137,15 +138,22 @@ class TestLauncher:
             tool(programs, name, script)
         for name, script in pythons.items():
             tool(programs, name.replace("_", "."), script)
-        argv, environment = ["/bin/sh", str(launch), "plan", "two words"], {"PATH": str(programs)}
+        argv, environment = ["/bin/sh", str(launch), *words], {"PATH": str(programs)}
         return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
     def test_the_newest_python_that_runs_is_taken_and_a_shim_is_passed_over(self, launch: Path) -> None:
         telling = '[ "$1" = -c ] || { echo "$0" "$PYTHONPATH"; for a in "$@"; do echo "$a"; done; }'
-        told = self.told(launch, python3_11=telling, python3_12=telling, python3_13="exit 127").stdout.splitlines()
+        pythons = {"python3_11": telling, "python3_12": telling, "python3_13": "exit 127"}
+        told = self.told(launch, "plan", "two words", **pythons).stdout.splitlines()
         assert told[0].split()[0].endswith("python3.12")
         assert told[0].split()[1] == f"{launch.parent}/lib/3.12:{launch.parent}/lib/any"
         assert told[-2:] == ["plan", "two words"]
+
+    def test_it_runs_the_command_line_under_the_name_that_kubectl_gives_it(self, launch: Path) -> None:
+        (launch.parent / "lib").mkdir()
+        (launch.parent / "lib" / "any").symlink_to(manifests.CHECKOUT / "operator")
+        told = self.told(launch, "status", "--help", python3_12=f'exec {sys.executable} "$@"')
+        assert told.stdout.startswith("Usage: kubectl nodeupgrade status "), told.stderr
 
     def test_without_a_python_it_says_what_it_needs(self, launch: Path) -> None:
         done = self.told(launch)

@@ -102,7 +102,7 @@ async def test_it_is_given_up_and_cleared_away_if_it_cannot_be_pulled() -> None:
     assert not (await scene.node("node-0"))["spec"].get("unschedulable")
     verdict = parse_task(await scene.kube.get(TASKS, "node-0")).verdict
     assert verdict is not None
-    assert verdict.outcome == "Failed"
+    assert verdict.outcome == "Refused"
 
 
 async def test_a_pod_whose_files_are_gone_is_made_again_before_the_agent() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
@@ -93,7 +94,37 @@ def test_the_script_for_kubectl_runs(tmp_path: Path) -> None:
 
 
 def test_every_command_teaches() -> None:
-    for name, command in main.commands.items():
-        shown = CliRunner().invoke(main, [name, "--help"]).output
-        assert "Example" in shown, name
-        assert command.help
+    context = click.Context(main)
+    for name, listed in main.commands.items():
+        command = main.get_command(context, name)
+        assert command is not None
+        assert "Example" in CliRunner().invoke(main, [name, "--help"]).output, name
+        assert command.name == name
+        assert " ".join((command.help or "").partition("\n\n")[0].split()) == listed.short_help
+
+
+LISTS_MODULES = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, sep="\\n", file=sys.stderr))
+from nodeupgrade.cli.main import main
+main(prog_name="nodeupgrade")
+"""
+HEAVY = ("nodeupgrade.domain", "nodeupgrade.engine", "nodeupgrade.adapters", "nodeupgrade.wiring", "yaml", "kubernetes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "printed"),
+    [
+        (["--help"], {}, "Show how rollouts stand."),
+        ([], {"_NODEUPGRADE_COMPLETE": "bash_complete", "COMP_WORDS": "nodeupgrade s", "COMP_CWORD": "1"}, "status"),
+    ],
+    ids=["help", "completion"],
+)
+def test_help_and_completion_load_no_command(arguments: list[str], environment: dict[str, str], printed: str) -> None:
+    """Somebody who presses TAB waits for every module that is loaded; all commands together take a second."""
+    argv, every = [sys.executable, "-c", LISTS_MODULES, *arguments], {**os.environ, **environment}
+    ran = subprocess.run(argv, env=every, capture_output=True, text=True, check=True, timeout=60)
+    assert printed in ran.stdout
+    loaded = ran.stderr.split()
+    assert "nodeupgrade.cli.program" in loaded
+    assert [name for name in loaded if name.startswith(HEAVY)] == []

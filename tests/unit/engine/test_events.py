@@ -19,5 +19,5 @@ def test_what_others_wrote_is_escaped() -> None:
 
 
 def test_a_message_is_not_longer_than_the_api_server_accepts() -> None:
-    assert message(f"{'word ' * 300}") == f"{'word ' * 204}"[:-1] + "…"
+    assert message(f"begin {'word ' * 300}end") == f"begin {'word ' * 101}".rstrip() + "…" + " word" * 101 + " end"
     assert len(message("\x1b" * 600)) == EVENT_MESSAGE_LIMIT

@@ -19,8 +19,9 @@ from nodeupgrade.cli.commands.pod_options import (
     print_tables,
     report,
 )
-from nodeupgrade.cli.console import dump, output_option, say
+from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs.pod_stream import StoredHash, read_stored
+from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, InputFile, command
 from nodeupgrade.cli.reports.forecast import pod_forecast
 from nodeupgrade.domain.pods import parse_pod

@@ -10,10 +10,11 @@ from rich.progress import Progress
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.cli.console import console, dump, output_option, say, show
+from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, as_if_applied, cluster_options, read_fleet
 from nodeupgrade.cli.inputs.documents import Document, documents
+from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results

@@ -6,10 +6,11 @@ import click
 from rich.console import Group, RenderableType
 
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.cli.console import dump, output_option, say, show
+from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
 from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, called, command
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status

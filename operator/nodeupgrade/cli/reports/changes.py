@@ -77,7 +77,7 @@ def resume(upgrade: Upgrade) -> Change:
         else f"the annotation is removed from {upgrade.name}",
         patch=_annotate(PAUSE_ANNOTATION, None),
         but=but,
-        done=lambda later: conditions.find(later.status, ConditionType.READY).reason != Reason.PAUSED,
+        done=lambda later: conditions.find(later.status, ConditionType.RECONCILING).reason != Reason.PAUSED,
         waits_for="it is no longer paused",
     )
 

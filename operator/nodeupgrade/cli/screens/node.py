@@ -10,6 +10,7 @@ from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
+from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.node import NodeMembership, Story
 from nodeupgrade.cli.screens import evidence
@@ -27,6 +28,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     table,
 )
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.node_state import Place
 
 EVENTS_SHOWN = 10
@@ -44,7 +46,7 @@ def _parts(shown: Story, now: datetime) -> Iterator[RenderableType]:
     yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
     if shown.seat is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
-        yield facts(*_seat(shown.seat))
+        yield facts(*_seat(shown.seat, shown.upgrade.status))
     task = shown.task
     if task is not None:
         yield from _task(shown, task, now)
@@ -64,10 +66,13 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
-def _seat(seat: NodeMembership) -> Iterator[tuple[str, str | Text]]:
+def _seat(seat: NodeMembership, status: UpgradeStatus) -> Iterator[tuple[str, str | Text]]:
     yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
     bad = seat.place is Place.REFUSED
     yield "State", Text(spaced(seat.place.value), BAD if bad else "")
+    if seat.place is Place.IN_FLIGHT and conditions.holds(status, ConditionType.IMPEDED):
+        impeded = conditions.find(status, ConditionType.IMPEDED)
+        yield "Impeded", Text(f"{impeded.reason}: {impeded.message}", BAD)
     if seat.waits:
         yield "Waits for", Text(seat.waits, BUSY)
     if seat.reason:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import NodeName, PodUid
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
@@ -215,9 +216,14 @@ class Abort(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp(_NodeDecision):
-    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
+    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over.
+
+    Attributes:
+        phase: Refused if no agent had started when the run was called off, else Failed.
+    """
 
     task: Task
+    phase: TaskPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

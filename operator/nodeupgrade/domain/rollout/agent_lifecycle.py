@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
@@ -43,6 +43,9 @@ UNHEARD_AFTER = timedelta(minutes=1)
 """How long an agent may run without having reported anything before that is reported."""
 
 _WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
+_NEVER_STARTED = frozenset({Reason.AGENT_NOT_STARTED, Reason.ARTIFACT_UNAVAILABLE})
+"""Reasons for which a run is called off before any of its agents has started."""
+
 _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
 
 
@@ -85,7 +88,7 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
     if pod.run_id != task.spec.run_id:
         message = f"agent pod {pod.name} serves another run"
         return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    if is_untouched(task) and (action := _doubt(task, pod, now)) is not None:
+    if is_untouched(task) and (action := _doubt(task, pod, agents.lost, now)) is not None:
         return action
     return _replace(task, pod, agents.lost, now) if pod.over else _wait(task, pod, now)
 
@@ -96,8 +99,9 @@ def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
         return _give_up(task) if safe else _create(task, agents)
     if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
-        message = agents.refused.finding(task.name).message
-        return Abort(node=task.name, task=task, reason=Reason.AGENT_UNAVAILABLE, message=message)
+        reason = _unstarted(agents.lost)
+        message = sentence(reason, f"node {task.name}: {agents.refused.problem}")
+        return Abort(node=task.name, task=task, reason=reason, message=message)
     return _create(task, agents)
 
 
@@ -185,7 +189,12 @@ def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAct
     return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
 
 
-def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
+def _unstarted(lost: int) -> Reason:
+    """Return the reason for calling off a run without an agent: whether one of them may have started before."""
+    return Reason.AGENT_UNAVAILABLE if lost else Reason.AGENT_NOT_STARTED
+
+
+def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction | None:
     """Decide about an agent on an untouched node: abort the run if it cannot start, delete it if the run must stop."""
     patience_ends = pod.created_at + AGENT_MAY_TAKE
     if task.spec.action not in _WANTED:
@@ -196,19 +205,26 @@ def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
         return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
     if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
-    reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact else Reason.AGENT_UNAVAILABLE
+    reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
     message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
     return Abort(node=task.name, task=task, reason=reason, message=message)
 
 
 def _give_up(task: Task) -> GiveUp:
-    """Report the run as failed on behalf of the missing agent, with the reason for which it was aborted."""
-    given, message = task.spec.action_reason, task.spec.action_message
-    reason = Reason.ARTIFACT_UNAVAILABLE if given == Reason.ARTIFACT_UNAVAILABLE.value else Reason.AGENT_UNAVAILABLE
-    if given != reason.value:
+    """Report the end of the run on behalf of the missing agent, with the reason for which it was called off.
+
+    A node is refused if no agent had started by then: one that starts later finds the run called off. Otherwise it has
+    failed, although nothing was begun: what ends an agent may well end the next, on other nodes too.
+    """
+    given, message, phase = task.spec.action_reason, task.spec.action_message, TaskPhase.FAILED
+    reason = next((each for each in _NEVER_STARTED if given == each.value), Reason.AGENT_UNAVAILABLE)
+    if reason in _NEVER_STARTED and _silent(task):
+        phase = TaskPhase.REFUSED
+    elif given != Reason.AGENT_UNAVAILABLE.value:
+        reason = Reason.AGENT_UNAVAILABLE
         report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
         message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun")
-    return GiveUp(node=task.name, task=task, reason=reason, message=message)
+    return GiveUp(node=task.name, task=task, phase=phase, reason=reason, message=message)
 
 
 # Nodes in flight whose Node object is gone: how long they are waited for, and what is put on record in the end.
@@ -260,7 +276,7 @@ def lost(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> Node
         node=name,
         reason=Reason.NODE_LOST.value,
         step="run",
-        message=sentence(Reason.NODE_LOST, because)[:FAILURE_MESSAGE_LENGTH],
+        message=shorten(sentence(Reason.NODE_LOST, because), FAILURE_MESSAGE_LENGTH),
         time=now,
         uid="" if task is None else uid_kept(task.spec.node_uid),
         wave=wave if task is None else task.spec.wave,

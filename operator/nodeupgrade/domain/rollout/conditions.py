@@ -90,7 +90,9 @@ def fails(status: UpgradeStatus, kind: ConditionType) -> bool:
     return find(status, kind).status is ConditionStatus.FALSE
 
 
-def of_rejected(before: UpgradeStatus, objection: Finding, state: RolloutState) -> tuple[Undated, ...]:
+def of_rejected(
+    before: UpgradeStatus, objection: Finding, state: RolloutState, impeded_by: tuple[Finding, ...]
+) -> tuple[Undated, ...]:
     """Return the conditions for a spec that is rejected; what was reported about the rollout itself is kept."""
     reason, message = objection.reason, objection.message
     defaults = (
@@ -100,7 +102,8 @@ def of_rejected(before: UpgradeStatus, objection: Finding, state: RolloutState) 
         _unknown(ConditionType.READINESS_GUARDED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
     )
     kept = tuple(_kept(before, default) for default in defaults)
-    return (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:])
+    common = _common(state, impeded_by)
+    return (_false(ConditionType.ACCEPTED, reason, message), kept[0], *common, *kept[1:], *_impeded(before, impeded_by))
 
 
 def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Undated:
@@ -110,17 +113,22 @@ def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Undated:
 
 
 def of_rollout(
-    rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals
+    rollout: RolloutView,
+    state: RolloutState,
+    counts: Counts,
+    totals: ContainerTotals,
+    impeded_by: tuple[Finding, ...],
 ) -> tuple[Undated, ...]:
     """Return the conditions of a rollout whose spec is accepted."""
     return (
         _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(rollout.upgrade)),
         _planned(rollout, state, counts),
-        *_common(state),
+        *_common(state, impeded_by),
         _degraded(counts),
         _zero_restart(rollout, totals),
         _guarded(rollout),
         *_healthy(rollout),
+        *_impeded(rollout.upgrade.status, impeded_by),
     )
 
 
@@ -211,7 +219,7 @@ def _healthy(rollout: RolloutView) -> tuple[Undated, ...]:
     return (_true(ConditionType.HEALTHY, Reason.HEALTH_CHECKS_HOLD, message),) if known else ()
 
 
-def impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[Undated, ...]:
+def _impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[Undated, ...]:
     """Return the Impeded condition; it is absent until something has impeded the rollout."""
     if impeded_by:
         return (_true(ConditionType.IMPEDED, impeded_by[0].reason, summed_up(impeded_by)),)
@@ -236,13 +244,17 @@ def of_internal_error(problem: str, generation: int, now: datetime) -> Condition
     )
 
 
-def _common(state: RolloutState) -> tuple[Undated, ...]:
+def _common(state: RolloutState, impeded_by: tuple[Finding, ...]) -> tuple[Undated, ...]:
     active = not (state.stalled or state.over or state.ready)
     ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
+    # Ready says what matters most, and so `kubectl get` does: that a person is needed, else what is in the way, else
+    # how far the rollout is.
+    impeded = active and impeded_by
+    reason, message = (impeded_by[0].reason, summed_up(impeded_by)) if impeded else (state.reason, state.message)
     return (
         Undated(ConditionType.RECONCILING, _whether(active), state.reason, state.message),
         Undated(ConditionType.STALLED, _whether(state.stalled), state.reason, state.message),
-        Undated(ConditionType.READY, _whether(state.ready), state.reason, state.message),
+        Undated(ConditionType.READY, _whether(state.ready), reason, message),
         Undated(ConditionType.SUCCEEDED, ended, state.reason, state.message),
     )
 

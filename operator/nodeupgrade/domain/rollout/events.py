@@ -62,18 +62,21 @@ def retry_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
 def reported(
     upgrade: Upgrade, status: UpgradeStatus, others: Iterable[EventAction] = ()
 ) -> tuple[WriteStatus | Report, ...]:
-    """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so."""
+    """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so.
+
+    Reconciling tells how the rollout as a whole stands; what impedes it, which Ready repeats, has events of its own.
+    """
     before = upgrade.status
     if status == before:
         return ()
-    ready, known = conditions.find(status, ConditionType.READY), conditions.find(before, ConditionType.READY)
-    write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
+    now, known = (conditions.find(each, ConditionType.RECONCILING) for each in (status, before))
+    write = WriteStatus(status=status, reason=Reason(now.reason), message=f"{status.phase} {status.progress}".strip())
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
     ends = conditions.fails(status, ConditionType.SUCCEEDED) and not conditions.fails(before, ConditionType.SUCCEEDED)
-    if ready.reason in {*(each.reason for each in others), *refused} or (ready.reason == known.reason and not ends):
+    if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):
         return (write,)
     warning = conditions.holds(status, ConditionType.STALLED) or conditions.fails(status, ConditionType.SUCCEEDED)
-    return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
+    return (write, Report(reason=Reason(now.reason), message=now.message, warning=warning))
 
 
 def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
@@ -165,9 +168,9 @@ def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
     status = upgrade.status
     if not status.phase or (status.completed_at is not None and now - status.completed_at > NEWS_FOR):
         return None
-    ready = conditions.find(status, ConditionType.READY)
+    ready, stands = (conditions.find(status, kind) for kind in (ConditionType.READY, ConditionType.RECONCILING))
     wave = "" if status.current_wave is None else status.current_wave.name
-    reason = "" if status.phase in _BUSY else ready.reason
+    reason = "" if status.phase in _BUSY else stands.reason
     telling = (upgrade.uid, status.phase, reason, wave, status.failed, status.containers.restarted)
     return Notice(
         id=hashlib.sha256(json.dumps(telling).encode()).hexdigest()[:32],

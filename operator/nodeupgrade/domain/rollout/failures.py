@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, UID_LENGTH
+from nodeupgrade.api.limits import (
+    FAILURE_MESSAGE_LENGTH,
+    FAILURE_WORD_LENGTH,
+    FAILURES_LISTED,
+    UID_LENGTH,
+    shorten,
+)
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
@@ -185,7 +191,7 @@ def _entry(task: Task) -> NodeFailure:
         node=task.name,
         reason=verdict.reason.value[:FAILURE_WORD_LENGTH],
         step=step_of(task)[:FAILURE_WORD_LENGTH],
-        message=verdict.message[:FAILURE_MESSAGE_LENGTH],
+        message=shorten(verdict.message, FAILURE_MESSAGE_LENGTH),
         time=verdict.decided_at,
         uid=uid_kept(task.spec.node_uid),
         wave=task.spec.wave,

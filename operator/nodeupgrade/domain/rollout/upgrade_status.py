@@ -27,7 +27,7 @@ def rejected(
     """Return the status for a spec that is rejected; what was reported about the rollout itself is kept."""
     before, reason, message = upgrade.status, objection.reason, objection.message
     state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
-    undated = (*conditions.of_rejected(before, objection, state), *conditions.impeded(before, impeded_by))
+    undated = conditions.of_rejected(before, objection, state, impeded_by)
     return replace(
         before,
         observed_generation=upgrade.generation,
@@ -76,7 +76,7 @@ def summarise(
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     upgrades = spec.action is not RolloutAction.PLAN
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
-    undated = (*conditions.of_rollout(rollout, state, counts, totals), *conditions.impeded(before, impeded_by))
+    undated = conditions.of_rollout(rollout, state, counts, totals, impeded_by)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,

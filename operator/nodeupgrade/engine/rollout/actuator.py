@@ -7,7 +7,7 @@ from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
-from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.agent_pods import PodRole
@@ -268,7 +268,7 @@ class Actuator:
         status = TaskStatus(
             run_id=task.spec.run_id,
             observed_generation=task.generation,
-            phase=TaskPhase.FAILED,
+            phase=action.phase,
             reason=action.reason,
             message=shorten(printable(action.message)),
             finished_at=now,

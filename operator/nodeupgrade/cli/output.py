@@ -1,0 +1,47 @@
+"""Output for programs: JSON and YAML, exact, and escaped as these escape."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import yaml
+
+from nodeupgrade.cli.console import write
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NOT_QUITE_TEXT = re.compile(r"[^\n -~]")
+"""Candidates for an escape in a document; what JSON and YAML lay out themselves are spaces and line feeds."""
+
+
+def dump(document: object, output: str) -> None:
+    """Print for programs, as ``json`` or ``yaml``."""
+    write(f"{in_json(document, indent=2)}\n" if output == "json" else in_yaml(document))
+
+
+def in_json(document: object, *, indent: int | None = None) -> str:
+    """Return a document as JSON, with escapes for everything that is not printable."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False)
+    return _NOT_QUITE_TEXT.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+def in_yaml(document: object) -> str:
+    """Return a document as YAML; with escapes for everything but ASCII, if anything in it is not printable."""
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return str(text)
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))
+
+
+def output_option() -> Callable[[F], F]:
+    """Add the option ``--output``."""
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["text", "json", "yaml"]),
+        default="text",
+        show_default=True,
+        help="For people, or for programs.",
+    )
