@@ -1,6 +1,7 @@
 """The next start of a kubelet whose environment file is exchanged together with it."""
 
 from hashlib import sha256
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -10,7 +11,7 @@ from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.units import UnitCommand, differences
-from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start
+from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start, run_by
 from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.kubelet.settings import UNCONFIGURED
 from tests.doubles.node import SimulatedNode
@@ -90,14 +91,16 @@ def test_what_a_pattern_stands_for_is_read_again_and_a_new_file_is_a_difference(
     ]  # fmt: skip
 
 
-def test_what_other_commands_run_is_read_again_too(node: SimulatedNode) -> None:
-    line = "/bin/bash /opt/start.sh --log /run/x.sh"
-    before = unit("kubelet.service", commands=(UnitCommand(when="ExecStartPre", program="/bin/bash", line=line),))
-    node.disk.update({"/bin/bash": b"bash", "/opt/start.sh": b"exit 0", "/run/x.sh": b"1"})
-    planned = read_start(node.files, before)
-    assert planned.files.keys() >= {"/bin/bash", "/opt/start.sh"}
+def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchanges(node: SimulatedNode) -> None:
+    lines = ("/bin/bash /opt/start --log /run/x.sh /opt/data", "/sbin/restorecon /usr/bin/kubelet /opt/helper.sh")
+    commands = tuple(UnitCommand(when="ExecStartPre", program=line.split()[0], line=line) for line in lines)
+    before = unit("kubelet.service", commands=commands)
+    node.disk.update(dict.fromkeys(("/bin/bash", "/opt/start", "/run/x.sh", "/sbin/restorecon", "/opt/helper.sh"), b""))
+    read = tuple(run_by(node.files, before, PurePosixPath("/usr/bin/kubelet")))
+    assert read == ("/bin/bash", "/opt/start", "/sbin/restorecon", "/opt/helper.sh")
+    planned = read_start(node.files, before, read)
 
-    node.disk.update({"/opt/start.sh": b"exit 1", "/run/x.sh": b"2"})
+    node.disk.update({"/opt/start": b"exit 1", "/run/x.sh": b"2", "/usr/bin/kubelet": b"new"})
 
     now = read_again(node.files, before, planned)
-    assert list(differences(planned, now)) == ["/opt/start.sh was changed"]
+    assert list(differences(planned, now)) == ["/opt/start was changed"]

@@ -295,11 +295,11 @@ def _own_change(files: Files, drop_in: PurePosixPath) -> Iterator[None]:
     Nothing is recorded if anything else in the directory came or went meanwhile.
     """
     directory = drop_in.parent
-    others = {*files.list(directory)} - {drop_in}
+    others = {*files.walk(directory)} - {drop_in}
     before = files.changed(directory) or 0.0
     yield
     changed = files.changed(directory) or 0.0
-    if changed != before and {*files.list(directory)} - {drop_in} == others:
+    if changed != before and {*files.walk(directory)} - {drop_in} == others:
         foreign = parse_own_change(files.read(OWN_CHANGE)).foreign(str(directory), before)
         own = OwnChange(directory=str(directory), changed=changed, before=foreign)
         files.write(OWN_CHANGE, render_own_change(own))

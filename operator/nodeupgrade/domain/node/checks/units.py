@@ -21,6 +21,7 @@ _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
 """No variables, which may expand to anything, and no quotes, which may contain blanks."""
 _PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+")
+_INTERPRETERS = frozenset({"bash", "dash", "perl", "python", "python3", "sh"})
 _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
@@ -112,11 +113,17 @@ class UnitsFound:
     contents: Mapping[str, str] = field(default_factory=dict)
 
 
-def scripts(command: UnitCommand) -> tuple[str, ...]:
+def paths_in(command: UnitCommand) -> tuple[str, ...]:
     """Return the paths in a command that may be those of programs or scripts that it runs."""
     if command.when == "ExecStart" or is_harmless(command):
         return ()
     return tuple(dict.fromkeys((command.program, *_PATH.findall(command.line))))
+
+
+def script_of(command: UnitCommand) -> str:
+    """Return the script that a command has a shell or the like run; empty if there is none."""
+    words = command.line.split()
+    return words[1] if len(words) > 1 and PurePosixPath(command.program).name in _INTERPRETERS else ""
 
 
 def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[UnitCommand, ...]:

@@ -22,7 +22,7 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, readiness
-from nodeupgrade.engine.node.facts.kubelet_start import read_start
+from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
 from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
@@ -124,7 +124,7 @@ def gather(
     stored = _stored(node, inventory)
     kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
     unit = _runtime_unit(node, runtime)
-    runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
+    runtime_found, runtime_start = runtime_found_on(node, unit, runtime, running.program)
     layout = kubelet_layout(then.files, starting)
     return NodeFacts(
         node=node_object,
@@ -148,7 +148,9 @@ def gather(
         host=readiness.host(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=read_start(then.files, running.unit, then.exchanged),
+        kubelet_start=read_start(
+            then.files, running.unit, (*then.exchanged, *run_by(then.files, running.unit, running.program))
+        ),
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),

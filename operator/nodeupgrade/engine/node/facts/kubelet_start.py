@@ -1,12 +1,12 @@
 """What the next start of the kubelet's unit would read, with the files of the run in place."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.checks.units import scripts
+from nodeupgrade.domain.node.checks.units import paths_in, script_of
 from nodeupgrade.domain.node.environment_files import is_pattern, matching
 from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
@@ -25,7 +25,7 @@ def read_start(
     """Return how a unit would be started now.
 
     Args:
-        more: further files that its program reads.
+        more: further files that its program reads, or that its other commands run.
         directories: directories in which the program looks for such files.
     """
     named = (*unit_files(unit), *environment_files(files, unit), *more)
@@ -33,20 +33,24 @@ def read_start(
     found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
     for path in filter(is_pattern, named):
         found[path] = " ".join(_matching(files, path))
-    for path in {path for command in unit.commands for path in scripts(command)} - found.keys():
-        if (digest := _digest_of_program(files, path)) is not None:
-            found[path] = digest
     for directory in directories:
         found[f"{directory}/"] = " ".join(path.name for path in files.list(PurePosixPath(directory)))
     return UnitStart(unit=unit.name, program=unit.program, commands=unit.commands, files=found)
 
 
-def _digest_of_program(files: FilesView, path: str) -> Digest | None:
-    """Return the digest of a program or script on a disk; ``None`` if the path leads to something else."""
-    at = PurePosixPath(path)
-    if not at.is_absolute() or any(at.is_relative_to(place) for place in IN_MEMORY) or files.real(at) is None:
-        return None
-    return files.digest(at) if files.executable(at) or at.suffix in SCRIPTS else None
+def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:
+    """Yield the programs and scripts on a disk that a unit's other commands run, as far as their lines name them.
+
+    Args:
+        exchanged: the program of the kubelet, which the run itself exchanges.
+    """
+    for path, is_script in ((path, path == script_of(c)) for c in unit.commands for path in paths_in(c)):
+        at = PurePosixPath(path)
+        if not at.is_absolute() or any(at.is_relative_to(place) for place in IN_MEMORY):
+            continue
+        real = files.real(at)
+        if real not in {None, exchanged} and (is_script or at.suffix in SCRIPTS or files.executable(at)):
+            yield path
 
 
 def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:

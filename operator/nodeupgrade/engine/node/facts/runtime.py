@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFi
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
-from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start
+from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start, run_by
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
@@ -21,8 +21,14 @@ from nodeupgrade.ports.files import FilesView
 SERVICE = re.compile(r"[^/]+\.service")
 
 
-def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[RuntimeAsFound, UnitStart]:
-    """Examine the running runtime, and ask the program on disk how it would start with its configuration."""
+def find(
+    node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo, kubelet: PurePosixPath | None = None
+) -> tuple[RuntimeAsFound, UnitStart]:
+    """Examine the running runtime, and ask the program on disk how it would start with its configuration.
+
+    Args:
+        kubelet: the program of the kubelet.
+    """
     following = node.runtime.next_start(unit, info.process)
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
@@ -36,7 +42,8 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
         changed=_changed(node, unit, following),
         program=node.files.digest(program) if program.is_absolute() else None,
     )
-    how = read_start(node.files, unit, following.files, following.directories)
+    more = (*following.files, *run_by(node.files, unit, kubelet))
+    how = read_start(node.files, unit, more, following.directories)
     return found, replace(how, program=str(program), digest=found.program)
 
 

@@ -12,7 +12,7 @@ from nodeupgrade.domain.node.checks.units import (
     CHECKS,
     UnitsFound,
     is_harmless,
-    scripts,
+    paths_in,
     unknown_commands,
     with_programs,
 )
@@ -122,7 +122,7 @@ def test_a_line_of_a_distribution_passes_with_exactly_its_text_and_its_scripts(k
         assert len(ask(CHECKS, found(command(other), contents=contents))) == 1
     assert len(ask(CHECKS, found(replace(line, program="/opt/sh"), contents=contents))) == 1
     for path in known.scripts:
-        assert path in scripts(line)
+        assert path in paths_in(line)
         assert len(ask(CHECKS, found(line, contents={**contents, path: "0" * 64}))) == 1
         assert len(ask(CHECKS, found(line, contents={}))) == 1
 
@@ -143,6 +143,6 @@ def test_no_beginning_of_a_shell_command_is_one(known: VendorCommand) -> None:
 def test_what_an_unknown_command_may_run_is_named() -> None:
     line = command("/usr/bin/bash -c test -f /etc/x && /opt/vendor/start.sh --log=/var/log/x; a/b")
 
-    assert scripts(line) == ("/usr/bin/bash", "/etc/x", "/opt/vendor/start.sh", "/var/log/x")
-    assert scripts(command("/bin/mkdir -p /var/lib/kubelet")) == ()
-    assert scripts(command("/usr/bin/kubelet", "ExecStart")) == ()
+    assert paths_in(line) == ("/usr/bin/bash", "/etc/x", "/opt/vendor/start.sh", "/var/log/x")
+    assert paths_in(command("/bin/mkdir -p /var/lib/kubelet")) == ()
+    assert paths_in(command("/usr/bin/kubelet", "ExecStart")) == ()
