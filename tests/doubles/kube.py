@@ -44,6 +44,7 @@ class InMemoryKube(TypedKube):
         page_size: objects per page of a list.
         log: what watches follow; tests drop watches and compact its history here.
         schemas: whether to reject what does not match our CRDs; without it, the CRDs count as another version's.
+        forbidden: verbs with the plural of a resource that a review of the caller's permissions denies.
     """
 
     version: str = "v1.33.13"
@@ -53,6 +54,7 @@ class InMemoryKube(TypedKube):
     page_size: int = 500
     log: WatchLog = field(default_factory=WatchLog)
     schemas: bool = True
+    forbidden: frozenset[tuple[str, str]] = frozenset()
     _objects: dict[Key, Json] = field(default_factory=dict)
     _revision: int = 0
 
@@ -123,6 +125,17 @@ class InMemoryKube(TypedKube):
             "creationTimestamp": timestamp(self.clock().replace(microsecond=0)),
         }
         return self._store(key, created, "create")
+
+    async def try_create(self, resource: Resource, body: Json) -> Json:
+        """Check an object as create does, and store nothing."""
+        name = body["metadata"]["name"]
+        self.before_write("create", name)
+        self._check(resource, body)
+        return copied(body)
+
+    async def may(self, verb: str, resource: Resource) -> bool:
+        """Report whether nobody has forbidden it."""
+        return (verb, resource.plural) not in self.forbidden
 
     async def merge(
         self,

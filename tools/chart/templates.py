@@ -29,22 +29,46 @@ class Replacement:
 _IMAGE = '{{ include "nodeupgrade.image" . }}'
 _PULL_POLICY = "          imagePullPolicy: {{ .Values.image.pullPolicy }}"
 _RECENT = 'include "nodeupgrade.recent" .'
+
+
+def _with_labels(value: str, *, indent: int) -> str:
+    """Return the labels that a pattern has found, which stay as they are, and those of a value."""
+    merged = f"merge (fromYaml `\\1`) ({value} | default dict)"
+    return f"{' ' * (indent - 2)}labels: {{{{- {merged} | toYaml | nindent {indent} }}}}"
+
+
+def _further(value: str, *, indent: int) -> str:
+    """Return the items of a value, which are added to those of a manifest."""
+    return f"{' ' * indent}{{{{- with .Values.{value} }}}}{{{{- toYaml . | nindent {indent} }}}}{{{{- end }}}}\n"
+
+
+_MONITORING_LABELS = Replacement(r"^  labels: (\{.*\})$", _with_labels(".Values.monitoring.labels", indent=4))
 _BY_KIND = {
     "Deployment": (
         Replacement(r"^  replicas: \d+$", "  replicas: {{ .Values.replicas }}"),
         Replacement(r"^      nodeSelector: .*$", "      nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}"),
+        Replacement(r"^      labels: (\{.*\})$", _with_labels(".Values.podLabels", indent=8)),
+        Replacement(r"^      annotations: .*$", "      annotations: {{- toYaml .Values.podAnnotations | nindent 8 }}"),
+        Replacement(r"^      priorityClassName: .*$", "      priorityClassName: {{ .Values.priorityClassName }}"),
         Replacement(
             r"^      topologySpreadConstraints:\n(?:        .*\n)+",
-            f"      {{{{- if {_RECENT} }}}}\n\\g<0>      {{{{- end }}}}\n",
+            f"      {{{{- if and ({_RECENT}) .Values.topologySpreadConstraints }}}}\n"
+            "      topologySpreadConstraints: {{- toYaml .Values.topologySpreadConstraints | nindent 8 }}\n"
+            "      {{- end }}\n"
+            "      {{- with .Values.affinity }}\n"
+            "      affinity: {{- toYaml . | nindent 8 }}\n"
+            "      {{- end }}\n",
         ),
         Replacement(
             r"^      tolerations:\n(?:        - .*\n)+",
             "      tolerations: {{- toYaml .Values.tolerations | nindent 8 }}\n",
         ),
         Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}"),
+        Replacement(r"^          env:\n(?:            .*\n)+", f"\\g<0>{_further('env', indent=12)}"),
+        Replacement(r"^          volumeMounts:\n(?:            .*\n)+", f"\\g<0>{_further('volumeMounts', indent=12)}"),
         Replacement(
-            r"^          configMap: \{name: nodeupgrade-allowed\}$",
-            '          configMap: {name: {{ include "nodeupgrade.allowed" . }}}',
+            r"^          configMap: \{name: nodeupgrade-allowed\}\n",
+            '          configMap: {name: {{ include "nodeupgrade.allowed" . }}}\n' + _further("volumes", indent=8),
         ),
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
         Replacement(
@@ -56,6 +80,8 @@ _BY_KIND = {
             "          resources: {{- toYaml .Values.resources | nindent 12 }}\n",
         ),
     ),
+    "ServiceMonitor": (_MONITORING_LABELS,),
+    "PrometheusRule": (_MONITORING_LABELS,),
     "DaemonSet": (
         Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}", times=2),
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY, times=2),

@@ -63,6 +63,7 @@ def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
             schema={"type": "array", "items": _OBJECT},
             meaning="Taints that the operator tolerates; agents tolerate all.",
         ),
+        *_of_the_pod(operator["spec"]["template"]),
         Value(
             name="allowed",
             default=allowed,
@@ -79,6 +80,30 @@ def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
             meaning="Before uninstalling: remove from every node what runs have left there.",
         ),
     )
+
+
+def _of_the_pod(template: Json) -> tuple[Value, ...]:
+    """Return the values for the operator's pod that manifests have no or few words about."""
+    pod, objects = template["spec"], {"type": "array", "items": _OBJECT}
+    said: dict[str, tuple[Any, Json, str]] = {
+        "affinity": ({}, _OBJECT, "Affinity of the operator."),
+        "topologySpreadConstraints": (
+            pod["topologySpreadConstraints"],
+            objects,
+            "How the operator's replicas are spread; from Kubernetes 1.25 on.",
+        ),
+        "priorityClassName": (pod["priorityClassName"], _STRING, "Priority of the operator."),
+        "podLabels": ({}, _STRINGS, "Further labels of the operator's pods."),
+        "podAnnotations": (
+            template["metadata"]["annotations"],
+            {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+            "Annotations of the operator's pods; `null` takes one away.",
+        ),
+        "env": ([], objects, "Further environment of the operator, such as `HTTPS_PROXY`; agents have none of it."),
+        "volumes": ([], objects, "Further volumes of the operator, for example with the certificate of a receiver."),
+        "volumeMounts": ([], objects, "Where they are mounted."),
+    }
+    return tuple(Value(name=name, default=d, schema=s, meaning=m) for name, (d, s, m) in said.items())
 
 
 def _allowed_schema(allowed: Json) -> Json:
@@ -171,9 +196,17 @@ def _of_monitoring() -> tuple[Value, ...]:
         "prometheusRule": "Install a PrometheusRule (docs/generated/metrics.md); needs the Prometheus operator.",
         "dashboard": "Install the Grafana dashboard, as a ConfigMap for Grafana's sidecar.",
     }
-    return tuple(
-        Value(name=f"monitoring.{name}", default=False, schema=_BOOLEAN, meaning=meaning)
-        for name, meaning in said.items()
+    return (
+        *(
+            Value(name=f"monitoring.{name}", default=False, schema=_BOOLEAN, meaning=meaning)
+            for name, meaning in said.items()
+        ),
+        Value(
+            name="monitoring.labels",
+            default={},
+            schema=_STRINGS,
+            meaning="Labels of ServiceMonitor and PrometheusRule for your Prometheus to find them, such as `release`.",
+        ),
     )
 
 
@@ -219,7 +252,7 @@ def _told(default: Any) -> str:
     match default:
         case bool():
             return f"`{str(default).lower()}`"
-        case "" | []:
+        case _ if default in ("", [], {}):
             return "none"
         case str() | int():
             return f"`{default}`"

@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.ports.kube import CONFIGMAPS, NODES, PODS, UPGRADES, KubeApi
+from nodeupgrade.ports.kube import CONFIGMAPS, NODES, PODS, UPGRADES, ReviewingKube
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part, pod_object
 
@@ -69,7 +69,7 @@ class TourCluster:
         """Return the world for the command line: this API server, and a sleep in which the cluster goes on."""
 
         @asynccontextmanager
-        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[KubeApi]:
+        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
             yield self.kube
 
         async def sleep(seconds: float) -> None:

@@ -8,6 +8,11 @@ from nodeupgrade.cli.program import Lazy, Program
 COMMANDS: dict[str, tuple[Lazy, ...]] = {
     "Look": (
         Lazy(
+            "check",
+            "nodeupgrade.cli.commands.check:check_command",
+            "Say whether the installation could carry out a rollout.",
+        ),
+        Lazy(
             "plan",
             "nodeupgrade.cli.commands.plan:plan_command",
             "Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.",

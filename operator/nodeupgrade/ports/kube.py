@@ -91,6 +91,11 @@ MUTATING_WEBHOOKS = Resource(
 )
 API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
+ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
@@ -218,6 +223,22 @@ class KubeApi(Protocol):
 
     async def server_version(self) -> str:
         """Return the API server's ``gitVersion``, for example ``v1.33.13``."""
+        ...
+
+
+class ReviewingKube(KubeApi, Protocol):
+    """What a person's client can ask besides, without changing anything."""
+
+    async def try_create(self, resource: Resource, body: Json) -> Json:
+        """Have the API server admit an object, and answer as if it were created, but create nothing.
+
+        Raises:
+            RejectedError: it would not be created; the message has the words of whoever refuses it.
+        """
+        ...
+
+    async def may(self, verb: str, resource: Resource) -> bool:
+        """Report whether the caller has this permission."""
         ...
 
 

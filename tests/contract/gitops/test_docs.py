@@ -21,7 +21,9 @@ from tests.contract.kube.conftest import ROOT
 
 STANDING = ("Reconciling", "Stalled", "Ready", "Succeeded")
 
-PAGES = {Path(name).name: ROOT / "docs" / f"{name}.md" for name in ("generated/reference", "rollouts", "gitops")}
+PAGES = {
+    Path(name).name: ROOT / "docs" / f"{name}.md" for name in ("generated/reference", "rollouts", "gitops", "roll-back")
+}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,9 @@ def test_annotations_are_documented() -> None:
     assert {name for name in ours if f"`{name}" not in PAGES["reference"].read_text(encoding="utf-8")} == set()
 
 
-@pytest.mark.parametrize("path", [PAGES["rollouts"], ROOT / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [PAGES["rollouts"], PAGES["roll-back"], ROOT / "README.md"], ids=lambda path: path.name
+)
 def test_what_people_copy_is_valid(path: Path) -> None:
     """Whole objects, and parts of a spec in any example's place."""
     blocks = re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)

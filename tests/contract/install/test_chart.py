@@ -65,6 +65,17 @@ def test_a_place_that_is_not_found_is_an_error_and_no_value_without_effect(chang
         template("operator.yaml", text.replace(*change))
 
 
+def test_every_value_is_used() -> None:
+    templates = "".join(path.read_text(encoding="utf-8") for path in (generate_chart.CHART / "templates").iterdir())
+    templates = templates.replace("$image.", ".Values.image.")
+    unused = [
+        each.name
+        for each in generate_chart.chart_values()
+        if not re.search(rf"\.Values\.{re.escape(each.name)}\b", templates)
+    ]
+    assert unused == []
+
+
 @pytest.mark.real
 @pytest.mark.timeout(1800)
 class TestRendered:
@@ -116,6 +127,34 @@ class TestRendered:
         accounts = [body for (kind, _, _), body in found.items() if kind == "ServiceAccount"]
         assert [each["imagePullSecrets"] for each in accounts] == [[{"name": "pull"}]] * 3
         assert set(re.findall(r'"image": "(.*?)"', json.dumps([*found.values()]))) == {pinned}
+
+    def test_the_operators_pod_can_be_made_to_fit_a_cluster(self) -> None:
+        found = rendered(
+            "podLabels.team=nodes", "podLabels.app\\.kubernetes\\.io/name=other", "podAnnotations.note=yes-please",
+            "podAnnotations.prometheus\\.io/scrape=null", "priorityClassName=high", "topologySpreadConstraints=null",
+            "affinity.nodeAffinity.x=y", "env[0].name=HTTPS_PROXY", "env[0].value=http://proxy.example:3128",
+            "volumes[0].name=extra", "volumeMounts[0].name=extra", "volumeMounts[0].mountPath=/extra",
+        )  # fmt: skip
+        template = found["Deployment", NAMESPACE, "nodeupgrade-operator"]["spec"]["template"]
+        labels, annotations, pod = template["metadata"]["labels"], template["metadata"]["annotations"], template["spec"]
+        ours = {"app.kubernetes.io/name": "nodeupgrade-operator", "app.kubernetes.io/part-of": "nodeupgrade"}
+        assert labels == {**ours, "team": "nodes"}, "what the selector asks for stays"
+        assert annotations["note"] == "yes-please"
+        assert {"prometheus.io/port", "note"} <= annotations.keys()
+        assert "prometheus.io/scrape" not in annotations
+        assert (pod["priorityClassName"], pod["affinity"]) == ("high", {"nodeAffinity": {"x": "y"}})
+        assert "topologySpreadConstraints" not in pod
+        (operator,) = pod["containers"]
+        assert operator["env"][-1] == {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}
+        assert [each["name"] for each in operator["env"]][:2] == ["AGENT_IMAGE", "ALLOWED"]
+        assert pod["volumes"][-1] == {"name": "extra"}
+        assert operator["volumeMounts"][-1] == {"name": "extra", "mountPath": "/extra"}
+
+    def test_a_prometheus_finds_its_objects_by_label(self) -> None:
+        found = rendered(*MONITORING, "monitoring.labels.release=kube-prometheus-stack")
+        monitoring = [body for (kind, _, _), body in found.items() if kind in {"ServiceMonitor", "PrometheusRule"}]
+        assert [body["metadata"]["labels"]["release"] for body in monitoring] == ["kube-prometheus-stack"] * 2
+        assert all("app.kubernetes.io/part-of" in body["metadata"]["labels"] for body in monitoring)
 
     @pytest.mark.parametrize(
         ("wrong", "said"),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
@@ -33,6 +34,7 @@ from nodeupgrade.ports.kube import (
     NotFoundError,
     RejectedError,
 )
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object
 
 
@@ -109,6 +111,18 @@ async def test_dry_run_answers_and_changes_nothing(kube: TypedKube, name: str) -
     await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}})
     with pytest.raises(ConflictError):
         await kube.merge(UPGRADES, name, patch, resource_version=version, dry_run=True)
+
+
+async def test_a_create_can_be_tried_and_a_permission_be_asked_for(kube: TypedKube, name: str) -> None:
+    assert isinstance(kube, InMemoryKube | KubeClient)
+    assert (await kube.try_create(UPGRADES, upgrade_object(name)))["metadata"]["name"] == name
+    with pytest.raises(NotFoundError):
+        await kube.get(UPGRADES, name)
+    metadata = {"name": name}
+    with pytest.raises(RejectedError):
+        await kube.try_create(TASKS, {"apiVersion": TASKS.api_version, "kind": TASKS.kind, "metadata": metadata})
+    assert await kube.may("create", UPGRADES)
+    assert await kube.may("get", PODS.within("default"))
 
 
 async def test_stale_writes_change_nothing(kube: TypedKube, name: str) -> None:

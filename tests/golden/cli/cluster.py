@@ -16,7 +16,19 @@ from click.testing import CliRunner
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
-from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
+from nodeupgrade.ports.kube import (
+    ADMISSION_POLICIES,
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    Resource,
+    ReviewingKube,
+)
 from tests.doubles.kube import InMemoryKube
 
 HERE = Path(__file__).parent
@@ -27,7 +39,10 @@ WIDTH = "120"
 WORLD = ("upgrades.yaml", "tasks.yaml", "previews.yaml", "nodes.yaml", "pods.yaml", "events.yaml", "guard.yaml")
 """Everything in ``objects``: one cluster at one moment, which test_worlds.py shows to be a possible one."""
 
-KINDS: dict[str, Resource] = {each.kind: each for each in (CONFIGMAPS, NODES, PODS, EVENTS, UPGRADES, TASKS)}
+KINDS: dict[str, Resource] = {
+    each.kind: each
+    for each in (CONFIGMAPS, NODES, PODS, EVENTS, UPGRADES, TASKS, LEASES, DEPLOYMENTS, ADMISSION_POLICIES)
+}
 
 
 @functools.cache
@@ -59,7 +74,7 @@ class Cluster:
 
     def world(self) -> World:
         @asynccontextmanager
-        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[KubeApi]:
+        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
             if self.failure is not None:
                 raise self.failure
             yield self.kube

@@ -23,6 +23,7 @@ from nodeupgrade.adapters.kube.transport import (
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
+    ACCESS_REVIEWS,
     PODS,
     ExpiredError,
     NotFoundError,
@@ -238,6 +239,22 @@ class KubeClient(TypedKube):
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""
         return cast("Json", await self._transport.request("POST", path(resource), body=body))
+
+    async def try_create(self, resource: Resource, body: Json) -> Json:
+        """Have the API server admit an object without creating it."""
+        answer = await self._transport.request("POST", path(resource), query={"dryRun": "All"}, body=body)
+        return cast("Json", answer)
+
+    async def may(self, verb: str, resource: Resource) -> bool:
+        """Report whether the caller has this permission."""
+        asked = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": resource.namespace}
+        body: Json = {
+            "apiVersion": ACCESS_REVIEWS.api_version,
+            "kind": ACCESS_REVIEWS.kind,
+            "spec": {"resourceAttributes": {name: value for name, value in asked.items() if value}},
+        }
+        review = await self._transport.request("POST", path(ACCESS_REVIEWS), body=body)
+        return bool(review["status"]["allowed"])
 
     async def merge(
         self,

@@ -31,17 +31,18 @@ from nodeupgrade.ports.kube import (
     KubeApi,
     NoClusterError,
     NotFoundError,
+    ReviewingKube,
     UnavailableError,
 )
 
 T = TypeVar("T")
 
-Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[KubeApi]]
+Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[ReviewingKube]]
 
 
 def _connect(
     kubeconfig: Path | None, context: str | None, request_seconds: float
-) -> AbstractAsyncContextManager[KubeApi]:
+) -> AbstractAsyncContextManager[ReviewingKube]:
     # Imported late: the Kubernetes client takes longer to load than most commands take to run.
     connect = cast("Connect", importlib.import_module("nodeupgrade.wiring.cluster").connect)
     return connect(kubeconfig, context, request_seconds)
@@ -80,7 +81,7 @@ class ClusterConnection:
     context: str | None
     request_seconds: float
 
-    def run(self, function: Callable[[World, KubeApi], Coroutine[Any, Any, T]]) -> T:
+    def run(self, function: Callable[[World, ReviewingKube], Coroutine[Any, Any, T]]) -> T:
         """Connect, run a function, and disconnect.
 
         Raises:
