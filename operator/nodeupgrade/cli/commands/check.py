@@ -9,7 +9,7 @@ from nodeupgrade.cli.inputs.completion import nodes
 from nodeupgrade.cli.inputs.installation import State, examine
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
-from nodeupgrade.cli.screens.words import BAD, FAINT, GOOD, table
+from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, table
 from nodeupgrade.ports.kube import ReviewingKube
 
 _STYLES = {State.OK: GOOD, State.PROBLEM: BAD, State.UNKNOWN: FAINT}
