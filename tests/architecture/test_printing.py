@@ -14,7 +14,7 @@ CONSOLE = PACKAGE / "cli" / "console.py"
 
 EVENTS = PACKAGE / "engine" / "typed_kube.py"
 NOTICES = PACKAGE / "adapters" / "notifications.py"
-CELL = PACKAGE / "adapters" / "kubelet" / "dry_run.py"
+CELL = PACKAGE / "adapters" / "kubelet" / "cell.py"
 """Prints to the agent that started it, and not to people."""
 
 CONDITIONS = PACKAGE / "domain" / "rollout" / "conditions.py"
