@@ -181,7 +181,7 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     assert task["containers"]["baseline"] == len(running) + (2 if "image" in artifact else 1)
     assert len(agents) == 1
     row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
-    assert row[:5] == [name, "Succeeded", "1/1", "0", "0"]
+    assert row[:4] == [name, f"v{version}", "Succeeded", "1/1"]
     nodes = cluster.lab.api.list("nodes")
     assert all(c["status"] == "True" for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready")
 
