@@ -295,7 +295,7 @@ def _next_phase(reported: TaskStatus, part: Part, now: datetime) -> tuple[TaskPh
         verifying = StepStatus(name=Step.VERIFY, result=StepResult.DOING, started_at=now)
         return TaskPhase.VERIFYING, (*_steps(_STARTED, StepResult.DONE, reported, now), verifying)
     if reported.phase is TaskPhase.VERIFYING and part in {Part.ROLL_BACK, Part.HANG}:
-        undoing = StepStatus(name=Step.START_KUBELET, result=StepResult.UNDOING, started_at=reported.started_at)
+        undoing = StepStatus(name=Step.START_KUBELET, result=StepResult.UNDOING, started_at=now)
         return TaskPhase.ROLLING_BACK, (*_steps(_STARTED[:-1], StepResult.DONE, reported, now), undoing)
     return None
 

@@ -210,6 +210,7 @@ def test_what_a_cluster_that_does_not_play_along_gets(cluster: Cluster) -> None:
             cluster.run("nodeupgrade status --watch -o json"),
             cluster.run("nodeupgrade status --verbose"),
             cluster.run(f"nodeupgrade status {ROLLOUT} --timeout 5m"),
+            cluster.run("nodeupgrade status --interval 5s"),
             cluster.run(f"nodeupgrade status {ROLLOUT} --watch --timeout soon"),
         ],
     )
@@ -229,6 +230,8 @@ LINTING = [
     "lint edited.yaml --against fine.yaml -o json",
     "lint broken.yaml",
     "lint absent.yaml",
+    "lint misspelt.yaml fine.yaml",
+    "lint fine.yaml --against absent.yaml",
 ]
 
 

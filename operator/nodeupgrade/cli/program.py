@@ -149,7 +149,8 @@ class Program(click.Group):
         except OSError as error:
             # Local I/O only; API errors have their own exceptions.
             _discard_output()
-            _print_error(f"cannot read the input or write the output: {error.strerror or error}")
+            named = f"{error.filename}: " if error.filename else ""
+            _print_error(f"cannot read the input or write the output: {named}{error.strerror or error}")
             sys.exit(NO)
         finally:
             _flush_output()

@@ -61,6 +61,9 @@ def test_broken_input_is_refused(text: str) -> None:
         pytest.param('{"a": NaN}', "no number NaN", id="not a number"),
         pytest.param("a: \x00", "NUL", id="binary"),
         pytest.param("a: \udc80", "neither JSON nor YAML", id="no UTF-8"),
+        pytest.param('{"a": ', "ends in the middle of an object", id="cut off"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Po', "ends in the middle", id="cut off in a text"),
+        pytest.param('{"a": 1 "b": 2}', "expecting ',' (delimiter )?before '\"b\": 2}'", id="no JSON"),
     ],
 )
 def test_input_that_would_cost_too_much_is_refused(text: str, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import re
 import time
@@ -54,6 +55,13 @@ NO_CODE = "none"
 
 _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.ConfigException)
 """Errors of a request with no answer, with an answer that is not JSON, or whose token cannot be read at the moment."""
+
+
+def _why(error: Exception) -> str:
+    """Return why there is no answer, in a few words: errors of a connection repeat all of its settings."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno).lower()}"
+    return str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +190,7 @@ class Transport:
             response = await self._client.call_api(*request, _request_timeout=timeout)
         except _NO_ANSWER as error:
             self._answered(WATCH, NO_CODE)
-            raise UnavailableError(f"cannot {what} because the API server does not answer ({error!r})") from error
+            raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
         self._answered(WATCH, str(response.status))
         try:
             if response.status >= 400:
@@ -214,7 +222,7 @@ class Transport:
                 answer = json.loads(payload)
         except _NO_ANSWER as error:
             self._answered(method, NO_CODE)
-            raise UnavailableError(f"cannot {what} because the API server does not answer ({error!r})") from error
+            raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
         self._answered(method, str(response.status))
         if response.status < 400:
             return answer

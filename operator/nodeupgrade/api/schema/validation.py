@@ -1,7 +1,7 @@
 """Validates a value against a schema. Each problem has the path, what is wrong, and what to write instead."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from copy import deepcopy
 from datetime import datetime
 from difflib import get_close_matches
@@ -99,16 +99,19 @@ def _array(schema: ArraySchema, value: Any, path: str) -> Iterator[Problem]:
         yield _wrong(schema, value, path)
         return
     yield from _length(len(value), 0, schema.max_items, path)
-    seen: list[Any] = []
+    seen, others = set[Any](), list[Any]()  # others: what only a wrong type can be
     for index, item in enumerate(value):
         yield from validate(schema.items, item, f"{path}[{index}]")
         identity = (
             item.get(schema.list_map_key) if schema.list_type is ListType.MAP and isinstance(item, dict) else item
         )
-        if schema.list_type is not ListType.ATOMIC and identity in seen:
+        if schema.list_type is ListType.ATOMIC:
+            continue
+        known = seen if isinstance(identity, Hashable) else others
+        if identity in known:
             where = f"{path}[{index}].{schema.list_map_key}" if schema.list_map_key else f"{path}[{index}]"
             yield Problem(where, f"{shown(identity)} is there twice; every one must be different")
-        seen.append(identity)
+        seen.add(identity) if known is seen else others.append(identity)
 
 
 def _length(actual: int, least: int, most: int, path: str) -> Iterator[Problem]:

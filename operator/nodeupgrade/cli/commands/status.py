@@ -17,6 +17,8 @@ from nodeupgrade.cli.screens import status
 from nodeupgrade.cli.screens.watch import Until, watch
 from nodeupgrade.ports.kube import KubeApi
 
+SECONDS_BETWEEN_LOOKS = 2.0
+
 
 @command(
     "status",
@@ -31,7 +33,7 @@ from nodeupgrade.ports.kube import KubeApi
 @click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until all rollouts shown end.")
 @click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")
-@click.option("--interval", type=Seconds(), default="2s", show_default=True, help="With --watch: time between looks.")
+@click.option("--interval", type=Seconds(), help="With --watch: time between looks.  [default: 2s]")
 @click.option(
     "--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when somebody has to act."
 )
@@ -45,7 +47,7 @@ async def status_command(
     watched: bool,
     verbose: bool,
     limit: float | None,
-    interval: float,
+    interval: float | None,
     stop_when_stalled: bool,
     output: str,
 ) -> int:
@@ -64,8 +66,8 @@ async def status_command(
         raise click.UsageError("--watch shows text only")
     if verbose and (name is None or output != "text"):
         raise click.UsageError("--verbose needs the NAME of one rollout, and shows it as text")
-    if not watched and (limit is not None or stop_when_stalled):
-        raise click.UsageError("--timeout and --stop-when-stalled belong to --watch")
+    if not watched and (limit is not None or interval is not None or stop_when_stalled):
+        raise click.UsageError("--timeout, --interval and --stop-when-stalled belong to --watch")
 
     async def look() -> list[Overview]:
         return await (_every(world, kube) if name is None else _named(world, kube, name, verbose=verbose))
@@ -76,7 +78,11 @@ async def status_command(
         return Group(*(status.one(each, world.now(), verbose=verbose) for each in found))
 
     if watched:
-        until = Until(interval=interval, limit=limit, stop_when_stalled=stop_when_stalled)
+        until = Until(
+            interval=SECONDS_BETWEEN_LOOKS if interval is None else interval,
+            limit=limit,
+            stop_when_stalled=stop_when_stalled,
+        )
         return await watch(world, look, draw, until, named=name is not None)
     found = await look()
     if output != "text":

@@ -36,8 +36,18 @@ def read_pods(stream: Readable) -> Iterator[object]:
         raise CannotError("cannot read the pods because the input is nested too deeply") from None
     except _UnreadableNumberError as error:
         raise CannotError(f"cannot read the pods because {error}") from None
-    except (json.JSONDecodeError, yaml.YAMLError, UnicodeError) as error:
+    except json.JSONDecodeError as error:
+        raise CannotError(f"cannot read the pods because {_no_json(error)}") from error
+    except (yaml.YAMLError, UnicodeError) as error:
         raise CannotError(f"cannot read the pods because the input is neither JSON nor YAML: {error}") from error
+
+
+def _no_json(error: json.JSONDecodeError) -> str:
+    """Return what is wrong; positions would be those of a piece of the input, and mean nothing to anybody."""
+    rest = error.doc[error.pos :].strip()
+    if not rest or error.msg.startswith("Unterminated"):
+        return "the input ends in the middle of an object; look whether the command that writes it has failed"
+    return f"the input is neither JSON nor YAML: {error.msg.lower()} before {rest[:20]!r}"
 
 
 class _UnreadableNumberError(Exception):

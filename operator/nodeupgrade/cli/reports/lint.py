@@ -11,7 +11,7 @@ from nodeupgrade.cli.inputs.documents import Document
 from nodeupgrade.domain.catalogue import wrong_names
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.lint import is_valid, lint
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.ports.kube import TASKS, UPGRADES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,8 @@ class LintResult:
 def is_upgrade(document: Document) -> bool:
     """Report whether it is a NodeUpgrade, or was meant to be one."""
     version = document.body.get("apiVersion") if isinstance(document.body, dict) else ""
-    return document.kind == UPGRADES.kind or (not document.kind and str(version).startswith(f"{UPGRADES.group}/"))
+    ours = str(version).startswith(f"{UPGRADES.group}/") and document.kind != TASKS.kind
+    return ours or document.kind.casefold() == UPGRADES.kind.casefold()
 
 
 def results(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:

@@ -79,7 +79,7 @@ def _parts(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[Ren
         for each in nodes:
             message = each.message
             if each.restarted:
-                message += f"; restarted: {', '.join(each.restarted)}"
+                message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
             row = (each.node, each.result, each.wave, each.step)
             drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
         yield drawn
