@@ -127,9 +127,6 @@ def file(name: str) -> str:
 
 
 LINES: dict[str, list[list[str]]] = {
-    "check": [[], ["--node", NODE], ["--node", EVIL]],
-    "new": [["v1.33.13", "--all", "--image", EVIL], [EVIL, "--all", "--url", EVIL, "--sha256", f"a={EVIL}"],
-            ["v1.33.13", "--node", EVIL, "--selector", f"{EVIL}={EVIL}", "--url", "https://x/y", "--sha256", EVIL]],
     "plan": [[file("databases.yaml"), "--nodes"], [file("look-first.yaml")], [file("all-databases.yaml")],
              [file("broken.yaml")]],
     "status": [[], [ROLLOUT], [ROLLOUT, "-v"], [ROLLOUT, "--watch", "--timeout", "1s"], ["--watch", "--timeout", "1s"]],
