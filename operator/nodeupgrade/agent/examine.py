@@ -39,8 +39,7 @@ from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.reach import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
-from nodeupgrade.engine.node.facts import host as surroundings
-from nodeupgrade.engine.node.facts import host as volumes
+from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
 from nodeupgrade.engine.node.facts.readiness import forbids_execution, manifests
 from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.engine.node.node import HostView
@@ -207,8 +206,8 @@ class Examiner:
         facts = replace(
             facts,
             drift=found_drift,
-            volumes_seen=volumes.look_at_volumes(self._host, facts),
-            seen_around=surroundings.look_at_surroundings(self._host, facts),
+            volumes_seen=look_at_volumes(self._host, facts),
+            seen_around=look_at_surroundings(self._host, facts),
         )
         return examine(request, facts, layout, manifests(self._host.files, layout))
 

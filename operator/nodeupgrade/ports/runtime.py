@@ -6,7 +6,6 @@ from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.processes import RuntimeClients
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     NextStart,
@@ -17,6 +16,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeKind,
     RuntimeProcess,
 )
+from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]

@@ -11,7 +11,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.processes import ExpectedCgroups
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
 from tests.scenario.node_run.test_node_run import Story, story
 

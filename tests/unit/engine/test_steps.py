@@ -5,8 +5,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node.budget import longest, seconds_without_progress
 from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.patience import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS, swap_binary

@@ -13,11 +13,10 @@ from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.processes import ExpectedCgroups
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import host as surroundings
-from nodeupgrade.engine.node.facts import host as volumes
+from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -92,8 +91,8 @@ def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     seen = known()
     seen = replace(
         seen,
-        volumes_seen=volumes.look_at_volumes(host, seen),
-        seen_around=surroundings.look_at_surroundings(host, seen),
+        volumes_seen=look_at_volumes(host, seen),
+        seen_around=look_at_surroundings(host, seen),
     )
     effects = len(host.node_itself.calls.effects)
 
@@ -133,7 +132,7 @@ def test_the_package_of_the_kubelet_is_found_without_running_anything(
 ) -> None:
     host, seen = Host(files={**FILES, **files}), known()
     assert seen.kubelet.program == "/usr/bin/kubelet"
-    assert surroundings.look_at_surroundings(host, seen).package == package
+    assert look_at_surroundings(host, seen).package == package
     assert not host.node_itself.calls.effects
 
 
@@ -157,7 +156,7 @@ def test_rpm_is_asked_whose_the_kubelet_is(
     merged = {"/bin/kubelet": PurePosixPath("/usr/bin/kubelet")}
     monkeypatch.setattr(host.files, "real", lambda path: merged.get(str(path), real(path)))
 
-    seen = surroundings.look_at_surroundings(host, known())
+    seen = look_at_surroundings(host, known())
 
     assert (seen.package, seen.package_assumed) == found
 
@@ -172,18 +171,18 @@ def test_units_that_install_kubelets_are_looked_for(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(host.services, "status", status)
 
-    assert surroundings.look_at_surroundings(host, known()).installers == ("kops-configuration.service",)
+    assert look_at_surroundings(host, known()).installers == ("kops-configuration.service",)
 
 
 def test_a_node_that_shows_nothing_is_no_finding() -> None:
     host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
 
-    assert surroundings.look_at_surroundings(host, seen).cgroups is None
-    assert preflight(replace(seen, volumes_seen=volumes.look_at_volumes(host, seen))) == ()
+    assert look_at_surroundings(host, seen).cgroups is None
+    assert preflight(replace(seen, volumes_seen=look_at_volumes(host, seen))) == ()
 
 
 def test_a_daemon_is_what_init_has_adopted() -> None:
-    assert surroundings.look_at_surroundings(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
+    assert look_at_surroundings(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
 
 
 def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
@@ -191,11 +190,11 @@ def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
         f"{GROUPS}/systemd/system.slice/kubelet.service/cgroup.procs": b"9\n", "/proc/9/stat": FILES["/proc/9/stat"],
     }  # fmt: skip
 
-    assert [daemon.pid for daemon in surroundings.look_at_surroundings(Host(files=files), known()).daemons] == [9]
+    assert [daemon.pid for daemon in look_at_surroundings(Host(files=files), known()).daemons] == [9]
 
 
 def cgroups(files: Mapping[str, bytes], **given: Any) -> PodCgroups:
-    found = surroundings.look_at_surroundings(Host(files=files), known(**given)).cgroups
+    found = look_at_surroundings(Host(files=files), known(**given)).cgroups
     assert found is not None
     return found
 
@@ -257,7 +256,7 @@ def claiming(target: KubeletVersion, layout: Any = None) -> NodeFacts:
 def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
     server = Server(Answer(200, '{"metadata": {"deletionTimestamp": "2026-11-21T05:45:28Z"}}'), Answer(404, ""))
 
-    found = volumes.look_at_volumes(Host(server), claiming(DEFECTIVE))
+    found = look_at_volumes(Host(server), claiming(DEFECTIVE))
     assert found.claims == (
         VolumeClaim(pod="default/web", name="data", deleting=True),
         VolumeClaim(pod="default/web", name="web-scratch", unread="HTTP 404"),
@@ -269,7 +268,7 @@ def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
 
 
 def test_claims_are_not_read_for_any_other_kubelet() -> None:
-    assert volumes.look_at_volumes(Host(), claiming(V("v1.33.13"))).claims == ()
+    assert look_at_volumes(Host(), claiming(V("v1.33.13"))).claims == ()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +281,7 @@ def test_claims_are_not_read_for_any_other_kubelet() -> None:
     ],
 )
 def test_a_claim_that_cannot_be_read_is_told(server: Server | None, layout: Any, unread: list[str], asked: int) -> None:
-    found = volumes.look_at_volumes(Host(server), claiming(DEFECTIVE, layout))
+    found = look_at_volumes(Host(server), claiming(DEFECTIVE, layout))
 
     assert [claim.unread for claim in found.claims] == unread
     assert len([] if server is None else server.asked) == asked

@@ -15,7 +15,6 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.processes import RuntimeClients
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     AS_CONFIGURED,
@@ -25,6 +24,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeAtWork,
     RuntimeProcess,
 )
+from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo

@@ -17,7 +17,6 @@ from nodeupgrade.adapters.proc import ProcessTable, clients
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.processes import RuntimeClients
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     NextStart,
@@ -27,6 +26,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimePlaces,
     RuntimeProcess,
 )
+from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.services import ServiceManager

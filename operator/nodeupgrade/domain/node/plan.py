@@ -12,8 +12,9 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
+from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.processes import NONE_EXPECTED, NOTHING_KNOWN, ExpectedCgroups, OwnUids
+from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.units import UnitStart
 from nodeupgrade.kubelethash import HashValue

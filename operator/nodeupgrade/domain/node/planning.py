@@ -16,6 +16,7 @@ from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
+from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
@@ -28,9 +29,10 @@ from nodeupgrade.domain.node.plan import (
     StaticSource,
     StopHook,
 )
-from nodeupgrade.domain.node.processes import NONE_EXPECTED, OwnUid, OwnUids, RuntimeClients, is_computed_again, written
+from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.static_pods import (
     Pins,
     StaticPod,

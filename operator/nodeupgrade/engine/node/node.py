@@ -1,7 +1,6 @@
 """One node: the ports through which a run, or an examination, accesses it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import PurePosixPath
@@ -14,7 +13,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.failpoints import Failpoint
-from nodeupgrade.domain.node.plan import Newcomers, RunPlan
+from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
@@ -255,24 +254,3 @@ def wait_until_healthy(
                 reason=Reason.KUBELET_DID_NOT_START,
             )
         node.clock.sleep(POLL_SECONDS)
-
-
-# Start and stop the lease keeper, which renews the node's Lease while no kubelet does.
-
-
-def keep(node: Node, plan: RunPlan) -> None:
-    """Start the lease keeper, unless it runs. It ends by itself, so it never outlives the executor for long."""
-    if _wanted(plan):
-        with suppress(StepFailed):  # the run does not depend on it
-            node.services.start(LEASE_KEEPER, wait=False)
-
-
-def release(node: Node, plan: RunPlan) -> None:
-    """Stop the lease keeper."""
-    if _wanted(plan):
-        with suppress(StepFailed):  # it has ended by itself, or systemd ends it
-            node.services.stop(LEASE_KEEPER)
-
-
-def _wanted(plan: RunPlan) -> bool:
-    return plan.limits.keep_lease and plan.kubeconfig is not None

@@ -1,14 +1,9 @@
 """Sum up a run that ends."""
 
-from collections.abc import Iterator
-from hashlib import sha256
-from pathlib import PurePosixPath
-
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.machine import Finish
@@ -19,7 +14,6 @@ from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import shield
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, replaced
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.watch import Look, kubelet_lines, last_look
 from nodeupgrade.engine.node.with_runtime import recorded
@@ -117,40 +111,3 @@ def _down_seconds(journal: Journal) -> float | None:
             return None
         total += started.monotonic - stopping.monotonic
     return round(total, 3)
-
-
-# Write the rescue script, and keep it up to date.
-
-MODE = 0o600
-
-
-def lay_down(node: Node, plan: RunPlan) -> None:
-    """Write the script that restores hashes and files as they are now, unless it exists with this content.
-
-    Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
-    hash or file changes, so that it is exact. The second call writes only if something changed in between.
-
-    Raises:
-        StepFailed: it cannot be written.
-    """
-    kept = shield.of(node, plan)
-    images = node.runtime.before_images(c.id for c in kept)
-    changes = [(images[c.id], c.after) for c in kept if c.id in images]
-    files = tuple(_files(node, plan))
-    runtime = node.runtime.rescue_fragment(changes)
-    text = rescue_script.script(plan, runtime, files, STATE_DIRECTORY / "runs" / plan.run_id)
-    if node.files.digest(rescue_script.SCRIPT) != sha256(text).hexdigest():
-        node.files.write(rescue_script.SCRIPT, text, mode=MODE)
-
-
-def _files(node: Node, plan: RunPlan) -> Iterator[rescue_script.FileBefore]:
-    for pin in plan.pins:
-        content = node.files.read(PurePosixPath(pin.path))
-        if content is not None and content != pin.content:
-            yield rescue_script.FileBefore(path=pin.path, content=content, only_if=pin.content)
-    for path in plan.state_files:
-        if (state := node.files.read(PurePosixPath(path))) is not None:
-            yield rescue_script.FileBefore(path=path, content=state)
-    if (arguments := plan.swap.arguments) is not None:
-        before = node.files.read(PurePosixPath(arguments.path))
-        yield rescue_script.FileBefore(path=arguments.path, content=before)

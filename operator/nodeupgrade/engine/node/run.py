@@ -14,7 +14,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node import budget, rescue_script
+from nodeupgrade.domain.node import patience, rescue_script
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.machine import (
@@ -32,8 +32,7 @@ from nodeupgrade.domain.node.machine import (
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import Obstacle
-from nodeupgrade.engine.node import evidence, shield
-from nodeupgrade.engine.node import node as lease
+from nodeupgrade.engine.node import evidence, images_kept, lease, restart_tuning, shield
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
 from nodeupgrade.engine.node.steps import STEPS
@@ -66,11 +65,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
-            self.allow(budget.longest(self.plan.limits))
+            self.allow(patience.longest(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         found = from_json(RunReport, finished.payload, strict=True)
-        self.allow(budget.longest(self.plan.limits))
+        self.allow(patience.longest(self.plan.limits))
         self._clean_up(found.outcome)
         return found
 
@@ -106,7 +105,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
-        self.allow(budget.seconds_without_progress(step, self.plan.limits))
+        self.allow(patience.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None
@@ -163,7 +162,7 @@ class NodeRun:
             if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
                 return lack
             with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if shield.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                if images_kept.reinstated(replace(self.node, recorded=journal.payload), self.plan):
                     return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
@@ -204,7 +203,7 @@ class NodeRun:
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
-            shield.take_back(self.node.files, self.node.services, self.node.runtime.kind)
+            restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             rescue_script.SCRIPT,

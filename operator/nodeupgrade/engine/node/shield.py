@@ -3,27 +3,18 @@
 Nothing here stops a rollback: an old kubelet without the shield is better than no kubelet.
 """
 
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import JsonValue, from_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
-from nodeupgrade.domain.node.runtime import RuntimeKind, is_drop_in
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
 from nodeupgrade.domain.node.verification import GO_ON, Obstacle
-from nodeupgrade.engine.node import start_preconditions
 from nodeupgrade.engine.node.evidence import evicts, read_log
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import SHIELD, Node
 from nodeupgrade.engine.node.watch import kubelet_lines, refused_since
-from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.runtime import BeforeImage
-from nodeupgrade.ports.services import ServiceManager
 
 LOOK_SECONDS = 0.25
 WAITS_SECONDS = 15.0
@@ -138,76 +129,3 @@ def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> 
         f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, calls[-1])} "
         f"(to let it have its way at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
     )
-
-
-# Apply and remove the temporary settings of the runtime's restart, files that exist only during a run.
-
-MODE = 0o644
-
-
-def give(node: Node, plan: RunPlan) -> None:
-    """Make systemd start the runtime with the tuning; if that fails, as configured."""
-    if not plan.tuning.files:
-        return
-    try:
-        for file in plan.tuning.files:
-            node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
-        node.services.reload()
-    except StepFailed:  # a file that systemd has not loaded would look like a change of the unit by somebody else
-        with suppress(StepFailed):
-            _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
-
-
-def take_back(files: Files, services: ServiceManager, *kinds: RuntimeKind) -> None:
-    """Make systemd start runtimes of these kinds as configured again, with a single reload for all of them.
-
-    Files that the drop-ins refer to are removed last.
-
-    Raises:
-        StepFailed: a file could not be removed.
-    """
-    tuning = [path for kind in kinds for path in kind.tuning]
-    _remove(files, filter(is_drop_in, tuning))
-    services.reload()
-    _remove(files, (path for path in tuning if not is_drop_in(path)))
-
-
-def _remove(files: Files, paths: Iterable[PurePosixPath]) -> None:
-    for path in paths:
-        files.remove(path)
-
-
-# The before-images of a run: which containers have one, and what they are good for besides their hashes.
-
-
-def of(node: Node, plan: RunPlan) -> tuple[PlannedContainer, ...]:
-    """Return the containers whose stored metadata is kept: those that are rewritten.
-
-    If the runtime remembers ends, all of them, since a restart may harm each; none if it is not restarted.
-    """
-    rewritten = plan.rewrites()
-    return plan.containers if rewritten and node.runtime.kind.remembers_ends else rewritten
-
-
-def read(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
-    """Return the images that REWRITE_HASHES recorded."""
-    return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
-
-
-def reinstated(node: Node, plan: RunPlan) -> tuple[str, ...]:
-    """Have the runtime show again what it has come to take for ended although it runs; return the containers.
-
-    Raises:
-        StepFailed: it might not come back from a restart, or cannot be stopped or started.
-        Transient: it does not answer.
-    """
-    if not node.runtime.kind.remembers_ends:
-        return ()
-    running = {c.id: c.process for c in plan.baseline.running() if c.process is not None}
-    living = node.runtime.alive(running.values())
-    images = read(node.recorded(Step.REWRITE_HASHES) or {}).values()
-    concerned = [image for image in images if running.get(image.container_id) in living]
-    start_preconditions.require_runtime_as_planned(node, plan)
-    if taken := node.runtime.reinstate(concerned):
-        node.runtime.wait_until_answering(plan.limits.runtime_restart)
-    return tuple(f"{c.pod}/{c.name}" for c in plan.containers if c.id in taken)

@@ -14,7 +14,6 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.processes import RuntimeClients
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     NextStart,
@@ -25,6 +24,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeKind,
     RuntimeProcess,
 )
+from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage

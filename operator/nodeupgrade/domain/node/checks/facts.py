@@ -20,7 +20,7 @@ from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurr
 from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
 from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.processes import NO_CLIENTS, NOTHING_KNOWN, OwnUids, RuntimeClients
+from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.runtime import (
     AS_CONFIGURED,
     NO_HAZARDS,
@@ -29,6 +29,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeInfo,
     RuntimeSocket,
 )
+from nodeupgrade.domain.node.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments

@@ -11,7 +11,7 @@ from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
-from nodeupgrade.domain.node.processes import NONE_EXPECTED, ExpectedCgroups
+from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured

@@ -10,7 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node import processes
+from nodeupgrade.domain.node import own_uids
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
@@ -172,7 +172,7 @@ def gather(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
-        own_uids=processes.parse(node.files.read(processes.RECORD)),
+        own_uids=own_uids.parse(node.files.read(own_uids.RECORD)),
         programs=_programs(node.files, (running.unit, unit)),
     )
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node import processes as places
+from nodeupgrade.domain.node import pod_cgroups as places
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.packages import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm

@@ -10,12 +10,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import node as lease
-from nodeupgrade.engine.node import shield
+from nodeupgrade.engine.node import lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.facts.host import lacking
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
-from nodeupgrade.engine.node.report import lay_down
+from nodeupgrade.engine.node.rescue import lay_down
 
 
 def prepare(_node: Node, plan: RunPlan) -> dict[str, JsonValue]:
@@ -34,7 +33,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue_script.TIMER)
-    shield.give(node, plan)
+    restart_tuning.give(node, plan)
     node.services.prepare_mask(plan.swap.unit)
     _require_units(node)
     _require_cgroups(node, plan)
@@ -86,7 +85,7 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     lease.release(node, plan)
     node.files.remove(rescue_script.SCRIPT)
     if plan.tuning.files:
-        shield.take_back(node.files, node.services, node.runtime.kind)
+        restart_tuning.take_back(node.files, node.services, node.runtime.kind)
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

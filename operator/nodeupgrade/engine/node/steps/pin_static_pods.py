@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.own_uids import RECORD, render
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.processes import RECORD, render
 from nodeupgrade.engine.node.exchange import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
 

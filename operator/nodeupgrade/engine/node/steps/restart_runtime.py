@@ -8,7 +8,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
-from nodeupgrade.engine.node import shield, start_preconditions
+from nodeupgrade.engine.node import images_kept, start_preconditions
 from nodeupgrade.engine.node.node import Node
 
 
@@ -32,7 +32,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
         node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
     except Transient as error:
         raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
-    if taken := shield.reinstated(node, plan):
+    if taken := images_kept.reinstated(node, plan):
         raise StepFailed(
             f"the restarted runtime took {len(taken)} containers for ended although they run, first: {taken[0]}; "
             "what it had written down about them was put back",

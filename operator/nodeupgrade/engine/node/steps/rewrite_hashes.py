@@ -15,7 +15,7 @@ from nodeupgrade.domain.errors import ContainerGone, StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
-from nodeupgrade.engine.node import evidence, shield, start_preconditions
+from nodeupgrade.engine.node import evidence, images_kept, start_preconditions
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelethash import HashValue
 
@@ -25,7 +25,7 @@ Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue |
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Return the stored metadata of every container to be rewritten, byte for byte."""
-    kept = shield.of(node, plan)
+    kept = images_kept.of(node, plan)
     images = node.runtime.before_images(c.id for c in kept)
     for container in kept:
         image = images.get(container.id)
@@ -47,7 +47,7 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """
     if node.runtime.kind.stops_for_rewriting:
         start_preconditions.require_runtime_as_planned(node, plan)
-    images = shield.read(payload)
+    images = images_kept.read(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     node.runtime.rewrite(changes[:1])
     node.failpoint(FIRST_REWRITTEN)
@@ -62,7 +62,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
     """
     start_preconditions.require_startable(node, plan)
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
-    for image in shield.read(payload).values():
+    for image in images_kept.read(payload).values():
         with suppress(ContainerGone):
             node.runtime.restore(image)
         node.failpoint(FIRST_RESTORED)

@@ -7,7 +7,7 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.exchange import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.report import lay_down
+from nodeupgrade.engine.node.rescue import lay_down
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:

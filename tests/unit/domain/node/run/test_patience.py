@@ -1,7 +1,7 @@
 """How long each step may show no progress."""
 
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.budget import longest, seconds_without_progress
+from nodeupgrade.domain.node.patience import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue_script import hung_seconds
 

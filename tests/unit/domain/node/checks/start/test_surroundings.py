@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node import processes
+from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks import packages, surroundings
 from nodeupgrade.domain.node.checks.surroundings import WARNINGS, Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.packages import Package
@@ -168,10 +168,10 @@ def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -
 def test_a_pods_cgroup_is_where_a_kubelet_looks_for_it(
     words: tuple[str, ...], driver: str, qos: QosClass, path: str
 ) -> None:
-    assert processes.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
-    assert PurePosixPath(path).is_relative_to(processes.all_pods(configured(words), driver))
+    assert pod_cgroups.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
+    assert PurePosixPath(path).is_relative_to(pod_cgroups.all_pods(configured(words), driver))
 
 
 def test_a_kubelet_may_manage_no_cgroups() -> None:
-    assert processes.manages_cgroups(configured(()))
-    assert not processes.manages_cgroups(configured((), b"cgroupsPerQOS: false"))
+    assert pod_cgroups.manages_cgroups(configured(()))
+    assert not pod_cgroups.manages_cgroups(configured((), b"cgroupsPerQOS: false"))

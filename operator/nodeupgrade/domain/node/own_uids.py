@@ -1,0 +1,85 @@
+"""Which UIDs a kubelet computes by itself: what shows later that a line in a manifest is not needed any more.
+
+A kubelet that runs a static pod without ``metadata.uid`` has computed its UID: from the manifest as its version decodes
+it, the node's name, the manifest's path and, by defaults, the feature gates. Another of its minor version computes the
+same from the same.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.values import Digest, NodeName
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+
+RECORD = PurePosixPath("/var/lib/nodeupgrade/static-pods.json")
+"""On the node, beside the runs; without it a line stays until somebody takes it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnUid:
+    """The UID that a kubelet computed for a static pod.
+
+    Attributes:
+        path: the manifest.
+        manifest: digest of the manifest, which named no UID.
+        version: the kubelet's.
+        gates: its feature gates, as far as they are set, each as ``name=true`` or ``name=false``.
+    """
+
+    node: NodeName
+    path: str
+    manifest: Digest
+    uid: str
+    version: str
+    gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnUids:
+    """All that is known on a node; one for each manifest."""
+
+    known: tuple[OwnUid, ...] = ()
+
+    def of(self, path: str, uid: str, node: NodeName) -> OwnUid | None:
+        """Return what is known about a manifest whose pod runs under a UID; ``None`` if that is nothing."""
+        return next((own for own in self.known if (own.path, own.uid, own.node) == (path, uid, node)), None)
+
+    def with_these(self, newer: Iterable[OwnUid]) -> "OwnUids":
+        """Return it with newer knowledge about some manifests."""
+        found = {own.path: own for own in (*self.known, *newer)}
+        return OwnUids(known=tuple(found.values()))
+
+
+NOTHING_KNOWN = OwnUids()
+
+
+def parse(data: bytes | None) -> OwnUids:
+    """Read the record; what cannot be read proves nothing."""
+    try:
+        return NOTHING_KNOWN if data is None else from_json(OwnUids, json.loads(data), strict=True)
+    except (ValueError, MalformedFileError):
+        return NOTHING_KNOWN
+
+
+def render(own: OwnUids) -> bytes:
+    """Return the record as a file."""
+    return json.dumps(to_json(own, strict=True), indent=1).encode()
+
+
+def is_computed_again(own: OwnUid, manifest: bytes, target: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    """Report whether a kubelet would compute the same UID from a manifest that names none."""
+    try:
+        was = KubeletVersion.parse(own.version)
+    except UnsupportedKubelet:
+        return False
+    same_kubelet = (was.major, was.minor) == (target.major, target.minor) and own.gates == written(gates)
+    return same_kubelet and own.manifest == sha256(manifest).hexdigest()
+
+
+def written(gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return feature gates as `OwnUid` has them."""
+    return tuple(sorted(f"{name}={str(on).lower()}" for name, on in gates.items()))
