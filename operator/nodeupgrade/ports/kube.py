@@ -96,6 +96,8 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreview
 ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
 )
+FENCE = "operator-fence.nodeupgrade.dev"
+"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube.transport import FENCE
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.engine.election import LEASE_NAME, Elector
-from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
+from nodeupgrade.ports.kube import CONFIGMAPS, FENCE, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod, task_object, task_spec

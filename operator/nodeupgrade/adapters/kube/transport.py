@@ -19,6 +19,7 @@ from nodeupgrade.adapters.kube.login import log_in
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (
+    FENCE,
     PODS,
     ConflictError,
     ExpiredError,
@@ -266,8 +267,6 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 # What it means if an API server refuses a request: the port's errors.
 
-FENCE = "operator-fence.nodeupgrade.dev"
-"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 
 TOO_MANY_REQUESTS = 429
 

@@ -10,8 +10,6 @@ from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 
 MOST_CHECKS: Final = 16
-SHORTEST_INTERVAL: Final = timedelta(seconds=5)
-LONGEST_INTERVAL: Final = timedelta(hours=1)
 
 _NAME = Field(
     min_length=1,

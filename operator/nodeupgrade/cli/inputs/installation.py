@@ -13,6 +13,7 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World
 from nodeupgrade.domain.election import DURATION, RETRY, LeaseRecord, read
+from nodeupgrade.domain.node.cluster import NODE_POLICY, POD_POLICY
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import container_statuses
 from nodeupgrade.domain.rollout import guard
@@ -24,6 +25,7 @@ from nodeupgrade.ports.kube import (
     ADMISSION_POLICIES,
     DEPLOYMENTS,
     EVENTS,
+    FENCE,
     LEASES,
     NODES,
     PODS,
@@ -38,7 +40,7 @@ from nodeupgrade.ports.kube import (
 )
 
 DEPLOYMENT = "nodeupgrade-operator"
-POLICIES = ("readiness-guard.nodeupgrade.dev", "node-guard.nodeupgrade.dev", "operator-fence.nodeupgrade.dev")
+POLICIES = (POD_POLICY, NODE_POLICY, FENCE)
 """Those that the manifests install where the API server has admission policies."""
 
 _NEEDED = (("list", UPGRADES), ("list", TASKS), ("list", NODES), ("list", PODS), ("list", EVENTS))

@@ -77,9 +77,8 @@ def assignments(data: bytes) -> dict[str, str] | None:
         if line is None or (line["plain"] or "").startswith(("'", '"')):
             return None
         name = line["name"].rstrip()
-        if line["plain"] is not None and VARIABLE.fullmatch(
-            name
-        ):  # systemd ignores others, such as "export NAME=value"
+        # systemd ignores other names, such as that in "export NAME=value".
+        if line["plain"] is not None and VARIABLE.fullmatch(name):
             inside = (each[1] or each[2] or "" for each in _QUOTED.finditer(line["quoted"]))
             found[name] = "".join(map(_unescaped, (*inside, line["plain"])))
         at = _after(_BETWEEN.match(text, line.end()), line.end())
