@@ -83,7 +83,8 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
     *kubelet.CHECKS,
     *runtime.CHECKS,
-    *_reading(lambda facts: facts.runtime_found, runtime_drift.CHECKS, when=runtime.is_restarted),
+    *_reading(lambda facts: facts.runtime_found, runtime_drift.HARMFUL, when=runtime.is_restarted),
+    *_reading(lambda facts: facts.runtime_found, runtime_drift.CURABLE, when=runtime.may_be_restarted),
     *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,

@@ -73,6 +73,12 @@ def is_restarted(facts: NodeFacts) -> bool:
     return is_as_expected(facts) and facts.runtime_found.unit.running
 
 
+def may_be_restarted(facts: NodeFacts) -> bool:
+    """Report whether a restart is known to do no harm, so that it can be recommended."""
+    harmful = any(each.reason is Reason.UNSUPPORTED_RUNTIME for each in facts.hazards.runtime)
+    return is_restarted(facts) and not harmful
+
+
 def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
     others = [
         name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name

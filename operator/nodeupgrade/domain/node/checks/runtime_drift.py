@@ -143,9 +143,9 @@ def _itself(found: RuntimeAsFound) -> RuntimeAsFound:
     return found
 
 
-CHECKS: tuple[Check[RuntimeAsFound], ...] = (
-    *HARMFUL,
+CURABLE: tuple[Check[RuntimeAsFound], ...] = (
     runtime_command_is_unchanged.of(_itself, _a_restart_helps),
     runtime_files_are_unchanged.of(_itself, _a_restart_helps),
     runtime_program_is_unchanged.of(_itself, _a_restart_helps),
 )
+"""Checks whose remedy is a restart at a time of the owner's choice."""

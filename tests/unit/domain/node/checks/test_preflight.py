@@ -195,6 +195,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", bound_by=("docker.service",))},
     ),
     "a restart that loses something": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, **VERSION_2_1_3)}),
+    "a restart that loses something, and a file that would ask for one": (
+        Reason.UNSUPPORTED_RUNTIME,
+        {"runtime": replace(CONTAINERD, **VERSION_2_1_3), "runtime_found": runtime_found(changed=("/etc/c.toml",))},
+    ),
     "a restart that upgrades": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, binary_version="2.0.0")}),
     "CRI of yesterday": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, cri_versions=("v1alpha2",))}),
     "another hash stored than served": (

@@ -10,10 +10,11 @@ from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.runtime_drift import CHECKS, RuntimeAsFound
+from nodeupgrade.domain.node.checks.runtime_drift import CURABLE, HARMFUL, RuntimeAsFound
 from nodeupgrade.domain.node.runtime import RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
+CHECKS = (*HARMFUL, *CURABLE)
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
 PROGRAM = "/usr/bin/containerd"
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd.sock")
