@@ -27,7 +27,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.agent_pods import RUN_LABEL, PodRole
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, KEEPER_CONTAINER, view_agent
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
+from nodeupgrade.ports.kube import JOBS, NODES, PODS, TASKS, NotFoundError
 from tests.doubles.kube import merged
 
 
@@ -62,6 +62,8 @@ class FleetSimulator:
         parts: by node; nodes that are not listed succeed.
         pods_lost: by node, how many agent pods fail before one survives.
         rejected: by node, why its kubelet rejects agent pods: reason and message.
+        hooks: by template of a hook, how its Jobs end: a condition's type, reason and message; None if they never do.
+            Those that are not listed are complete at the next tick.
     """
 
     kube: TypedKube
@@ -69,6 +71,7 @@ class FleetSimulator:
     parts: Mapping[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, tuple[str, str]] = field(default_factory=dict)
+    hooks: dict[str, tuple[str, str, str] | None] = field(default_factory=dict)
 
     async def add_node(self, name: str, *, version: str = "v1.30.14", overrides: Json | None = None) -> None:
         """Add a Ready Linux node with containerd; ``overrides`` are merged into it."""
@@ -88,6 +91,18 @@ class FleetSimulator:
         pods = PODS.within(self.namespace)
         for pod in await self.kube.list(pods, labels=AGENT_LABELS):
             await self.serve(pod)
+        for job in await self.kube.list(JOBS.within(self.namespace)):
+            await self.run_job(job)
+
+    async def run_job(self, job: Json) -> None:
+        """Let a hook's Job end, as the Job controller does."""
+        told = self.hooks.get(job["metadata"]["annotations"]["nodeupgrade.dev/template"], ("Complete", "", ""))
+        if told is None or job.get("status"):
+            return
+        kind, reason, message = told
+        ended = {"type": kind, "status": "True", "reason": reason, "message": message}
+        jobs = JOBS.within(self.namespace)
+        await self.kube.replace_status(jobs, job["metadata"]["name"], {"conditions": [ended]})
 
     async def serve(self, pod: Json) -> None:
         """Let the node side of one agent pod take its next step."""

@@ -11,6 +11,9 @@ NAME_LENGTH: Final = 253
 LABEL_LENGTH: Final = 63
 """The value of a label; also names of waves and NodeUpgrades, and versions."""
 
+TEMPLATE_NAME_LENGTH: Final = 52
+"""The name of a CronJob."""
+
 IMAGE_LENGTH: Final = 512
 CHECK_LENGTH: Final = 64
 """The name of a check."""
@@ -27,6 +30,7 @@ MESSAGE_LENGTH: Final = 512
 """Messages of a task: those of its status, action and verdict, and the detail of a hazard."""
 
 STEP_DETAIL_LENGTH: Final = 128
+HOOK_MESSAGE_LENGTH: Final = 256
 GUARD_DETAIL_LENGTH: Final = 256
 FORECAST_LENGTH: Final = 256
 """The reason why a container would be restarted."""

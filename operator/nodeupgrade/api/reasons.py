@@ -142,6 +142,8 @@ class Reason(StrEnum):
     WRITE_REFUSED = ("WriteRefused",
         "the API server refuses, or does not answer, a write that a node needs; other nodes are not affected",
         "let the webhook, policy, quota or role that the message names allow it; it is tried again by itself")
+    HOOK_FAILED = ("HookFailed", "a hook of the node failed, or took too long",
+        "look at the Job that the message names, in the operator's namespace; retry a node that was refused")
     TASK_LOST = ("TaskLost",
         "the NodeUpgradeTask of a node in flight was deleted; it is made again, and an agent finds out what happened")
     CORDON_LEFT_BEHIND = ("CordonLeftBehind",

@@ -91,6 +91,8 @@ MUTATING_WEBHOOKS = Resource(
 )
 API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
 ADMISSION_POLICIES = Resource(

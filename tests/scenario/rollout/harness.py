@@ -18,7 +18,7 @@ from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.ports.kube import CONFIGMAPS, CRON_JOBS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube import InMemoryKube, merged
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.scenario.rollout.scripted_health import ScriptedHealth
@@ -30,7 +30,7 @@ CONDITIONS = {
 
 NAMESPACE = "nodeupgrade-system"
 GUARD = CONFIGMAPS.within(NAMESPACE)
-ALLOWED = Allowed(images=("registry.example/kubelet",))
+ALLOWED = Allowed(images=("registry.example/kubelet",), hooks=("silence", "set-noout", "unset-noout"))
 IDLE, IDLE_STEPS = timedelta(seconds=15), 20
 """How long one waits when nothing goes on, and how often before one stops expecting anything."""
 
@@ -75,6 +75,10 @@ class Scene:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
         health = ScriptedHealth(self.health, lambda: self.now)
         return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health, pace=self.pace)
+
+    async def add_hook_template(self, name: str, *, suspend: bool = True) -> None:
+        """Create a CronJob that hooks can be made from."""
+        await self.kube.create(CRON_JOBS.within(NAMESPACE), cron_job(name, suspend=suspend))
 
     async def apply(self, name: str = "to-1-33", **spec: Any) -> None:
         await self.kube.create(UPGRADES, upgrade_object(name, **spec))
@@ -218,6 +222,18 @@ def _cordoned_by(node: Json) -> str:
 
 def _is_lost(task: Json) -> bool:
     return bool(task["spec"].get("verdict", {}).get("outcome") == "RollbackFailed")
+
+
+def cron_job(name: str, *, suspend: bool = True) -> Json:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "run", "image": "registry.example/hook"}]}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "schedule": "0 0 1 1 *",
+            "suspend": suspend,
+            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
+        },
+    }
 
 
 def upgrade_object(name: str = "to-1-33", **overrides: Any) -> Json:

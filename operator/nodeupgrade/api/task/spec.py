@@ -12,6 +12,7 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
     CONTAINERS_LISTED,
+    HOOK_MESSAGE_LENGTH,
     IMAGE_LENGTH,
     LABEL_LENGTH,
     MESSAGE_LENGTH,
@@ -19,11 +20,13 @@ from nodeupgrade.api.limits import (
     PAST_RUNS_KEPT,
     PATH_LENGTH,
     RETRY_TOKEN_LENGTH,
+    TEMPLATE_NAME_LENGTH,
     URL_LENGTH,
 )
 from nodeupgrade.api.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
+from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.api.verdict import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
 from nodeupgrade.kubelethash import KubeletVersion
@@ -118,6 +121,32 @@ class PastRun:
     time: datetime | None = None
 
 
+class HookPhase(StrEnum):
+    """When a hook runs."""
+
+    BEFORE = "Before"
+    AFTER = "After"
+
+
+class HookResult(StrEnum):
+    """How a hook ended."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    """A hook of this run: a Job that the control plane makes, and what became of it."""
+
+    phase: HookPhase
+    template: Annotated[str, Field("The CronJob that it is made from.", max_length=TEMPLATE_NAME_LENGTH)]
+    timeout_seconds: Annotated[int, Field("How long the Job may take.", minimum=1)]
+    result: Annotated[HookResult | None, Field("How it ended; unset as long as it has not.")] = None
+    message: Annotated[str, Field(max_length=HOOK_MESSAGE_LENGTH)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
     """The control plane's own verification of the node after the run named by ``run_id``."""
@@ -197,6 +226,7 @@ class TaskSpec:
     deadline: Annotated[datetime | None, Field("Time at which the run is aborted if it is not finished.")] = None
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
+    hooks: Annotated[tuple[HookRun, ...], Field("Hooks of this run, in their order.", max_items=2 * MOST_HOOKS)] = ()
     verdict: RunVerdict | None = None
     history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=PAST_RUNS_KEPT)] = ()
 

@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSet
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
+from nodeupgrade.api.upgrade.hooks import Hooks
 from nodeupgrade.api.upgrade.nodes import NodeSelection
 from nodeupgrade.api.upgrade.strategy import Blackout, Strategy, Timeouts, Window
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
@@ -165,6 +166,7 @@ class UpgradeSpec:
         ),
     ] = ()
     health_checks: Annotated[tuple[HealthCheck, ...], HEALTH_CHECKS] = ()
+    hooks: Annotated[Hooks, IMMUTABLE] = field(default_factory=Hooks)
     kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
     preflight: Annotated[PreflightSettings, IMMUTABLE] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, IMMUTABLE] = field(default_factory=VerifySettings)

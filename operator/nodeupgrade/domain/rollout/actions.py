@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
+from nodeupgrade.api.task.spec import GuardGrant, HookRun, RunVerdict, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import NodeName, PodUid
@@ -171,6 +171,22 @@ class DeleteAgent(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartHook(_NodeDecision):
+    """Create the Job of a hook from its template."""
+
+    task: Task
+    hook: HookRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordHook(_NodeDecision):
+    """Record in the task how a hook ended."""
+
+    task: Task
+    hook: HookRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseGuard(_NodeDecision):
     """Keep the node's pods Ready until its kubelet has probed them: write the policy parameters, then the task."""
 
@@ -275,6 +291,8 @@ NodeAction: TypeAlias = (
     | StartTask
     | CreateAgent
     | DeleteAgent
+    | StartHook
+    | RecordHook
     | RaiseGuard
     | NarrowGuard
     | DeclineGuard
@@ -307,6 +325,8 @@ LOG_EVENTS: Mapping[type[NodeAction], str] = {
     StartTask: "task_started",
     CreateAgent: "agent_created",
     DeleteAgent: "agent_deleted",
+    StartHook: "hook_started",
+    RecordHook: "hook_recorded",
     RaiseGuard: "guard_raised",
     NarrowGuard: "guard_narrowed",
     DeclineGuard: "guard_declined",

@@ -74,6 +74,9 @@ def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
     artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
     files = [file.path for file in spec.files]
     taken = [file.image_path for file in spec.files if file.image_path is not None]
+    hooks = (*spec.hooks.before, *spec.hooks.after)
+    if (hook := next((each for each in hooks if each.template not in allowed.hooks), None)) is not None:
+        return f"the hook {hook.template}"
     found = (forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts)
     return next((problem for problem in found if problem is not None), None)
 

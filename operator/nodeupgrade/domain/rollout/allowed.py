@@ -48,6 +48,7 @@ class Allowed:
         units: systemd units that may be the kubelet's.
         pull_secrets: Secrets of the operator's namespace that images may be pulled with.
         files: files and directories on the nodes that ``spec.files`` may write to.
+        hooks: CronJobs of the operator's namespace that ``spec.hooks`` may name.
     """
 
     urls: tuple[str, ...] = ("https://dl.k8s.io",)
@@ -57,6 +58,7 @@ class Allowed:
     units: tuple[str, ...] = ("kubelet.service",)
     pull_secrets: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 def read_allowed(value: object) -> Allowed:

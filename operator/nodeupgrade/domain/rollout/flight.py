@@ -6,7 +6,7 @@ one, because every write of the engine changes what this module reads.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from nodeupgrade.api.reasons import Reason, sentence
@@ -19,7 +19,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import claims, guard, guard_lifecycle
+from nodeupgrade.domain.rollout import claims, guard, guard_lifecycle, hooks
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     CreateAgent,
@@ -31,6 +31,7 @@ from nodeupgrade.domain.rollout.actions import (
     NodeAction,
     Release,
     RestoreCordon,
+    StartHook,
     StartTask,
     Wait,
 )
@@ -85,7 +86,7 @@ def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
     task = fleet.tasks.get(name)
     if task is not None and task.spec.node_uid != node.uid:
         if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
-            return clear_away(fleet, name, f"node {name} was replaced after its run")
+            return clear_away(fleet, name, f"node {name} was replaced after its run", now)
         message = f"node {name} was replaced by another one of the same name"
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
@@ -93,7 +94,10 @@ def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
         return _begin(fleet, terms, node, now)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    action = attend(task, _agents(fleet, task), called_off(fleet.upgrade), now)
+    stop = called_off(fleet.upgrade)
+    if stop is None and not _is_late(task, now) and (hook := _hook_before(fleet, task, now)) is not None:
+        return hook
+    action = attend(task, _agents(fleet, task), stop, now)
     return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
 
 
@@ -109,6 +113,18 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     if not (task.reported.phase.terminal and was_touched(task.reported)):
         return False
     return (heard := guard_lifecycle.reports_by(fleet, task)) is None or heard <= now
+
+
+def _is_late(task: Task, now: datetime) -> bool:
+    return task.spec.deadline is not None and now > task.spec.deadline
+
+
+def _hook_before(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    return hooks.before(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
+
+
+def _hook_after(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    return hooks.after(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
 
 
 def called_off(upgrade: Upgrade) -> Finding | None:
@@ -127,11 +143,12 @@ def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
     message = f"node {name} does not exist any more"
     if not may_be_running(fleet, name):
-        return clear_away(fleet, name, message)
+        return clear_away(fleet, name, message, now)
     if not is_given_up(fleet, name, now):
         message = f"{message}, but a run may be going on and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
-    return clear_away(fleet, name, message, lost(fleet, name, "" if terms is None else terms.waves.get(name, ""), now))
+    wave = "" if terms is None else terms.waves.get(name, "")
+    return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
 
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
@@ -182,7 +199,7 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
         return _end_without_task(fleet, node, failure, ours=ours)
     looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
-        return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
+        return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched", now)
     if terms is None or not serves(terms.spec.artifact, node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
@@ -254,14 +271,16 @@ def _started(
 ) -> TaskSpec:
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
     own, spec = fleet.own_task(node.name), terms.spec
+    precheck = action is TaskAction.PRECHECK
     fresh = task_spec(fleet, spec, node, wave=terms.waves[node.name], order=0, now=now)
     return replace(
         fresh,
-        run_id=of_kind(fresh.run_id, RunKind.PRECHECK if action is TaskAction.PRECHECK else RunKind.UPGRADE),
+        run_id=of_kind(fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
-        deadline=now + spec.timeouts.node,
+        deadline=now + spec.timeouts.node + (timedelta() if precheck else hooks.time_before(spec.hooks)),
+        hooks=() if precheck else hooks.of_run(spec.hooks),
         guard=GuardGrant(wanted=_may_guard(fleet, spec)),
         cordon=cordon,
     )
@@ -293,8 +312,8 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
 
 _STEPS: dict[type[NodeAction], tuple[type[NodeAction], ...]] = {
     Cordon: (StartTask,),
-    StartTask: (CreateAgent,),
-    Judge: (RestoreCordon, DeleteAgent, Release),
+    StartTask: (CreateAgent, StartHook),
+    Judge: (RestoreCordon, DeleteAgent, StartHook, Release),
 }
 
 
@@ -321,7 +340,7 @@ def leads_on(done: NodeAction) -> bool:
 
 
 def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
-    """Clean up after the verdict: guard, cordon, agent and task; once nothing of it remains, free the slot."""
+    """Clean up after the verdict: guard, cordon, agent, hooks and task; once nothing of it remains, free the slot."""
     name, verdict = node.name, task.verdict
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     remains = list[NodeAction]()
@@ -332,6 +351,8 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
         remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
     message = f"the run on node {name} is over"
     remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
+    if (hook := _hook_after(fleet, task, now)) is not None:
+        return (*remains, hook)
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
         remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
@@ -342,14 +363,19 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
     return (FreeSlot(node=name, reason=reason, message=message),)
 
 
-def clear_away(fleet: FleetSnapshot, name: NodeName, message: str, failure: NodeFailure | None = None) -> NodeAction:
+def clear_away(
+    fleet: FleetSnapshot, name: NodeName, message: str, now: datetime, failure: NodeFailure | None = None
+) -> NodeAction:
     """Delete agent and task of a node on which nothing can or need be done, then free its slot.
 
     A task with a verdict stays: the write that frees the slot puts it on record.
     """
     if pods := pods_of(fleet, name):
         return DeleteAgent(node=name, pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
-    if (task := fleet.own_task(name)) is not None and task.verdict is None:
+    task = fleet.own_task(name)
+    if task is not None and (hook := _hook_after(fleet, task, now)) is not None:
+        return hook
+    if task is not None and task.verdict is None:
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
     return FreeSlot(node=name, reason=reason, message=message, failure=failure)

@@ -13,6 +13,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.health import HealthReading
+from nodeupgrade.domain.rollout.hooks import HookJobs
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -36,6 +37,7 @@ class FleetSnapshot:
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
         unsettled: nodes whose start was not answered, so that it may take effect any time later.
         health: what is known of the rollout's health checks, by name.
+        hook_jobs: the Jobs of hooks; only if a node in flight has hooks.
         epoch: what this leader marks objects with; empty if nobody else can write.
         allowed: what the operator's configuration allows; None if it is not known.
     """
@@ -58,6 +60,7 @@ class FleetSnapshot:
     busy: frozenset[NodeName] = frozenset()
     unsettled: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
+    hook_jobs: HookJobs = field(default_factory=HookJobs)
     epoch: str = ""
     allowed: Allowed | None = None
 

@@ -1,7 +1,7 @@
 """The Kubernetes events about an action that succeeded."""
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.spec import HookResult, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -13,10 +13,12 @@ from nodeupgrade.domain.rollout.actions import (
     LiftGuard,
     NodeAction,
     RaiseGuard,
+    RecordHook,
     Refuse,
     Report,
     RestoreCordon,
     Skip,
+    StartHook,
     WaveNews,
 )
 from nodeupgrade.ports.kube import (
@@ -55,7 +57,9 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             warning = verdict.outcome not in _GOOD
             about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
-        case CreateAgent(task=task):
+        case RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+            return (event(rollout, warning=True), event(stub(NODES, task.name, task.spec.node_uid), warning=True))
+        case CreateAgent(task=task) | StartHook(task=task):
             return (event(stub(TASKS, task.name, task.uid)),)
         case _:
             return ()

@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
+from nodeupgrade.domain.rollout import hooks
 from nodeupgrade.domain.rollout.actions import (
     Abort,
     AddFinalizer,
@@ -32,6 +33,7 @@ from nodeupgrade.domain.rollout.actions import (
     NarrowGuard,
     NodeAction,
     RaiseGuard,
+    RecordHook,
     Refuse,
     Release,
     RemoveFinalizer,
@@ -39,6 +41,7 @@ from nodeupgrade.domain.rollout.actions import (
     Report,
     RestoreCordon,
     Skip,
+    StartHook,
     StartTask,
     Wait,
     WaveNews,
@@ -48,6 +51,7 @@ from nodeupgrade.domain.rollout.guard_lifecycle import decline, is_asked_for
 from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
+from nodeupgrade.engine.rollout.hook_job import start_hook
 from nodeupgrade.engine.rollout.lanes import Follow, Lanes, Refusal, WriteBudget, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -150,6 +154,10 @@ class Actuator:
             case MarkTask(task=task):
                 settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
                 await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
+            case StartHook(task=task, hook=hook):
+                await start_hook(self._kube, self._agents.namespace, task, hook)
+            case RecordHook(task=task, hook=hook):
+                await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
             case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
             case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():

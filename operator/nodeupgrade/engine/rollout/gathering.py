@@ -13,8 +13,10 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
+from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
+from nodeupgrade.engine.rollout.hook_job import list_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -77,6 +79,8 @@ async def gather(
         health=health or {},
         allowed=allowed,
     )
+    if any(task is not None and task.spec.hooks for task in map(fleet.own_task, in_flight(fleet))):
+        fleet = replace(fleet, hook_jobs=await list_hook_jobs(kube, namespace, upgrade.name))
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 
 
