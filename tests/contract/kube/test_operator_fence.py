@@ -11,12 +11,12 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.engine.election import LEASE_NAME, Elector
-from nodeupgrade.ports.kube import CONFIGMAPS, FENCE, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
+from nodeupgrade.ports.kube import CONFIGMAPS, FENCE, JOBS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod, task_object, task_spec
 from tests.doubles.kube_fleet import node_object
-from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
+from tests.scenario.rollout.harness import NAMESPACE, cron_job, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
@@ -27,6 +27,10 @@ ANNOTATED: Json = {"metadata": {"annotations": {"nodeupgrade.dev/test": "late"}}
 
 def claim(name: str) -> Json:
     return {**task_object(name), "spec": to_json(task_spec(name))}
+
+
+def job(name: str) -> Json:
+    return {"metadata": {"name": name}, **cron_job(name)["spec"]["jobTemplate"]}
 
 
 WRITES: dict[str, Write] = {
@@ -41,6 +45,7 @@ WRITES: dict[str, Write] = {
         PODS.within(NAMESPACE), pod(name, NAMESPACE, node=name, app=name)
     ),
     "delete an agent": lambda kube, name: kube.delete(PODS.within(NAMESPACE), f"{name}-agent"),
+    "start a hook": lambda kube, name: kube.create(JOBS.within(NAMESPACE), job(name)),
     "guard": lambda kube, _: kube.merge(CONFIGMAPS.within(NAMESPACE), "nodeupgrade-readiness-guard", ANNOTATED),
 }
 

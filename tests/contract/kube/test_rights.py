@@ -4,18 +4,32 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.task.spec import HookPhase, HookRun, UpgradeRef
 from nodeupgrade.domain.node.departures import was_removed
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource, WatchEvent, WatchEventType
+from nodeupgrade.engine.rollout.hook_job import list_hook_jobs, start_hook
+from nodeupgrade.ports.kube import (
+    CRON_JOBS,
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    ForbiddenError,
+    Resource,
+    WatchEvent,
+    WatchEventType,
+)
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
-from tests.contract.kube.test_kube_api import pod
-from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
+from tests.contract.kube.test_kube_api import pod, task_spec
+from tests.scenario.rollout.harness import NAMESPACE, cron_job, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
@@ -54,6 +68,20 @@ async def test_the_operator_may_guard_nodes(api_server: ApiServer) -> None:
         version = found["metadata"]["resourceVersion"]
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": "now"}}, resource_version=version)
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": None}})
+
+
+async def test_the_operator_may_run_hooks(admin: KubeClient, api_server: ApiServer) -> None:
+    await admin.create(CRON_JOBS.within(NAMESPACE), cron_job("rights"))
+    task = parse_task(
+        {"metadata": {"name": "hooks", "uid": "1", "resourceVersion": "1"}, "spec": to_json(task_spec("hooks"))}
+    )
+    task = replace(task, spec=replace(task.spec, upgrade_ref=UpgradeRef(name="hooks", uid=str(uuid.uuid4()))))
+    hook = HookRun(phase=HookPhase.BEFORE, template="rights", timeout_seconds=60)
+    async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
+        await start_hook(operator, NAMESPACE, task, hook)
+        [job] = (await list_hook_jobs(operator, NAMESPACE, "hooks")).jobs
+
+    assert (job.template, job.result) == ("rights", None)
 
 
 @pytest.mark.parametrize("how", [(), ("--server-side", "--force-conflicts")], ids=["kubectl apply", "on the server"])

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
 from nodeupgrade.cli.console import Text
@@ -120,8 +120,17 @@ def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator
     if (verdict := task.verdict) is not None:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
         yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
+    for hook in spec.hooks:
+        yield f"Hook {hook.phase.value.lower()}", _hook(hook)
     if spec.cordon.by_us or spec.cordon.was_unschedulable:
         yield "Cordon", evidence.cordon(task)
+
+
+def _hook(hook: HookRun) -> Text:
+    if hook.result is None:
+        return Text(f"{hook.template}: not over yet")
+    said = f": {hook.message}" if hook.message else ""
+    return Text(f"{hook.template}: {hook.result.value}{said}", GOOD if hook.result is HookResult.SUCCEEDED else BAD)
 
 
 def _restarted(counts: ContainerCounts) -> Text:
