@@ -390,18 +390,3 @@ def test_a_rollout_that_cannot_be_read_leaves_the_others_to_be_planned(
     cluster.add({**body, "status": {"phase": ["of a newer version"]}})
 
     assert cluster.run("nodeupgrade plan databases.yaml") == before
-
-
-def test_the_hooks_of_a_node_are_told(cluster: Cluster) -> None:
-    job = "Job unset-noout-after-web-b-1-0123456789: Job has reached the specified backoff limit"
-    hooks = [
-        {"phase": "Before", "template": "set-noout", "timeoutSeconds": 60, "result": "Succeeded"},
-        {"phase": "After", "template": "unset-noout", "timeoutSeconds": 60, "result": "Failed", "message": job},
-        {"phase": "After", "template": "unsilence", "timeoutSeconds": 60},
-    ]
-    stored = cluster.kube._stored(TASKS, "web-b-1")
-    cluster.kube._store(("nodeupgradetasks", None, "web-b-1"), merged(stored, {"spec": {"hooks": hooks}}), "merge")
-
-    said = cluster.run("nodeupgrade explain-node web-b-1")
-
-    check("hooks.txt", [said])

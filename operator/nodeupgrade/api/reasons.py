@@ -98,8 +98,7 @@ class Reason(StrEnum):
     ARTIFACT_UNAVAILABLE = ("ArtifactUnavailable", "the kubelet binary for this node's platform cannot be had",
         "add the platform to spec.artifact, or make the file reachable from the node")
     NODE_AFFINITY_NOT_MET = ("NodeAffinityNotMet",
-        ("a running pod's node selector or required node affinity no longer matches the node, so any "
-         "kubelet restart would kill the pod"),
+        "a running pod's node selector or affinity no longer matches the node: any kubelet restart would kill it",
         "restore the node's labels, or delete the pod")
     TAINT_NOT_TOLERATED = ("TaintNotTolerated",
         "a running pod does not tolerate a NoExecute taint of the node, so it is about to be evicted",
@@ -142,8 +141,7 @@ class Reason(StrEnum):
     WRITE_REFUSED = ("WriteRefused",
         "the API server refuses, or does not answer, a write that a node needs; other nodes are not affected",
         "let the webhook, policy, quota or role that the message names allow it; it is tried again by itself")
-    HOOK_FAILED = ("HookFailed", "a hook of the node failed, or took too long",
-        "look at the Job that the message names, in the operator's namespace; retry a node that was refused")
+    HOOK_FAILED = ("HookFailed", "a hook of the node failed or took too long", "look at its Job; retry a refused node")
     TASK_LOST = ("TaskLost",
         "the NodeUpgradeTask of a node in flight was deleted; it is made again, and an agent finds out what happened")
     CORDON_LEFT_BEHIND = ("CordonLeftBehind",

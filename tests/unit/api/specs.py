@@ -83,6 +83,10 @@ FULL: Json = {
     },
     "windows": [{"start": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
     "blackouts": [{"from": "2026-12-24T00:00:00Z", "to": "2026-12-27T00:00:00+01:00"}],
+    "hooks": {
+        "before": [{"template": "set-noout", "timeout": "2m"}],
+        "after": [{"template": "unset-noout", "timeout": "5m"}],
+    },
     "healthChecks": [
         {
             "name": "errors",
@@ -170,6 +174,10 @@ OTHER: Json = {
     },
     "windows": [{"start": "0 1 * * 6", "duration": "2h", "timeZone": "UTC"}],
     "blackouts": [{"from": "2026-12-23T00:00:00Z", "to": "2026-12-28T00:00:00Z"}],
+    "hooks": {
+        "before": [{"template": "silence", "timeout": "1m"}],
+        "after": [{"template": "unsilence", "timeout": "1m"}],
+    },
     "healthChecks": [
         {
             "name": "errors",

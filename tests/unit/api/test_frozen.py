@@ -25,7 +25,9 @@ FREE = (
 
 
 _IMAGE = {name: value for name, value in FULL["artifact"]["image"].items() if name != "sha256"}
-EARLIER = {name: value for name, value in FULL.items() if name != "files"} | {"artifact": {"image": _IMAGE}}
+EARLIER = {name: value for name, value in FULL.items() if name not in {"files", "hooks"}} | {
+    "artifact": {"image": _IMAGE}
+}
 """As specs were when this digest was recorded; a field that came later does not count where it has its default."""
 
 
