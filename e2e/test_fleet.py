@@ -15,6 +15,8 @@ import pytest
 from e2e.cluster import conditions, quickly
 from e2e.conftest import MakeLab
 from e2e.fleet import Fleet, kill_new_kubelet
+from e2e.lab.cluster import deploy
+from e2e.lab.nodes.nodeimages import BUSYBOX
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 8
@@ -34,6 +36,27 @@ def nothing_restarts(fleet: Fleet, *, but: str = "") -> Iterator[None]:
     assert fleet.disturbed(before, but=but) == []
 
 
+def hooks(fleet: Fleet) -> list[dict[str, object]]:
+    """Create the templates of two hooks, and return what a NodeUpgrade says of them."""
+    script = 'test -n "$NODEUPGRADE_NODE" && echo "$NODEUPGRADE_HOOK: $NODEUPGRADE_NODE $NODEUPGRADE_RESULT"'
+    container = {"name": "flag", "image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
+    pod = {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "containers": [container]}
+    for name in deploy.HOOKS:
+        fleet.lab.apply(
+            {
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "metadata": {"name": name, "namespace": deploy.NAMESPACE},
+                "spec": {
+                    "suspend": True,
+                    "schedule": "0 0 1 1 *",
+                    "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
+                },
+            }
+        )
+    return [{"template": name, "timeout": "5m"} for name in deploy.HOOKS]
+
+
 def order(fleet: Fleet) -> list[str]:
     """Return the nodes in the order of their upgrade: by name, the operator's own last."""
     own = fleet.operator_node()
@@ -43,8 +66,15 @@ def order(fleet: Fleet) -> list[str]:
 def test_canary_then_approval_then_the_rest_although_the_operator_dies(fleet: Fleet) -> None:
     with nothing_restarts(fleet, but="nodeupgrade-operator"):
         first, *_ = order(fleet)
+        set_flag, unset_flag = hooks(fleet)
         waves = [{"name": "canary", "size": 1, "soak": "5s"}, {"name": "rest", "size": "100%", "approval": "Manual"}]
-        fleet.apply("canary", NEW, waves=waves, strategy={"maxConcurrent": 1})
+        fleet.apply(
+            "canary",
+            NEW,
+            waves=waves,
+            strategy={"maxConcurrent": 1},
+            hooks={"before": [set_flag], "after": [unset_flag]},
+        )
         waiting = fleet.wait_condition("canary", "Reconciling", "True", "AwaitingApproval")
         assert fleet.versions() == {name: NEW if name == first else OLD for name in fleet.nodes}
         assert [w["state"] for w in waiting["status"]["waves"]] == ["Completed", "AwaitingApproval"]
@@ -65,6 +95,10 @@ def test_canary_then_approval_then_the_rest_although_the_operator_dies(fleet: Fl
     assert [w["state"] for w in upgrade["status"]["waves"]] == ["Completed", "Completed"]
     assert upgrade["status"]["waves"][1]["approvedBy"].startswith("kubectl")
     golden("kubectl-get-succeeded", shown(fleet))
+    ran = {
+        node: [(hook["phase"], hook["result"]) for hook in fleet.task(node)["spec"]["hooks"]] for node in fleet.nodes
+    }
+    assert ran == dict.fromkeys(fleet.nodes, [("Before", "Succeeded"), ("After", "Succeeded")])
 
 
 def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_respected(fleet: Fleet) -> None:

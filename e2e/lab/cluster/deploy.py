@@ -23,6 +23,9 @@ FAILPOINTS = "/var/lib/failpoints"
 """Directory on the nodes where tests leave orders for executors and agents; usually there is none."""
 
 _CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
+HOOKS = "set-flag", "unset-flag"
+"""CronJobs that hooks may be made from, where a test creates them."""
+
 _READY_SECONDS = 180
 _ATTEMPTS = 5
 _ALLOWED = {
@@ -31,6 +34,7 @@ _ALLOWED = {
     "images": [images.ARTIFACT],
     "units": ["kubelet.service", "other.service"],
     "files": [nodefiles.KUBELET_CONFIG, "/etc/systemd/system/kubelet.service.d"],
+    "hooks": [*HOOKS],
 }
 """What the tests bring onto the nodes, and places where nothing is."""
 
