@@ -98,7 +98,7 @@ def test_canary_then_approval_then_the_rest_although_the_operator_dies(fleet: Fl
     ran = {
         node: [(hook["phase"], hook["result"]) for hook in fleet.task(node)["spec"]["hooks"]] for node in fleet.nodes
     }
-    assert ran == dict.fromkeys(fleet.nodes, [("Before", "Succeeded"), ("After", "Succeeded")])
+    assert set(map(tuple, ran.values())) == {(("Before", "Succeeded"), ("After", "Succeeded"))}
 
 
 def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_respected(fleet: Fleet) -> None:
