@@ -1,0 +1,140 @@
+"""Upgrade nodes of all layouts there and back, twice, beside a control, and print how each ended."""
+
+import fnmatch
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from e2e.cluster import Cluster, disturbed, quickly
+from e2e.lab import Lab, LabError, LabSpec
+from e2e.lab.binaries import components
+from e2e.lab.progress import Lines
+from e2e.layouts import clouds, installers, kubeadm
+from e2e.layouts.layout import Layout, lay_out
+
+LAYOUTS: tuple[Layout, ...] = (*kubeadm.LAYOUTS, *clouds.LAYOUTS, *installers.LAYOUTS)
+OLD, NEW = "1.30.14", "1.33.13"
+WAY = (NEW, OLD, NEW, OLD)
+CONTROL_PLANE = "1.33.13"
+HEADING = """\
+| layout | there, back, there, back | containers | disturbed | a naive swap restarts | said |
+|---|---|---|---|---|---|"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How it went with one layout.
+
+    Attributes:
+        phases: how each run ended.
+        disturbed: instances that were not the same after all runs.
+        naive: containers that a naive swap restarted; None if it was not tried.
+        said: what the last run that did not succeed said.
+    """
+
+    layout: Layout
+    phases: tuple[str, ...]
+    containers: int
+    disturbed: int
+    naive: int | None
+    said: str
+
+    @property
+    def good(self) -> bool:
+        """Whether every run succeeded, nothing was disturbed, and the control shows that something could have been."""
+        return set(self.phases) == {"Succeeded"} and not self.disturbed and bool(self.naive)
+
+    def __str__(self) -> str:
+        """Render a line of the table."""
+        said = "; ".join(filter(None, (self.layout.note, self.said)))
+        naive = "not tried" if self.naive is None else f"{self.naive} of {self.containers}"
+        cells = (self.layout.name, ", ".join(self.phases), str(self.containers), str(self.disturbed), naive, said)
+        return f"| {' | '.join(cells)} |"
+
+
+@click.command()
+@click.option("--pods", default=20, show_default=True, help="Pods on the node.")
+@click.option("--only", default="*", show_default=True, help="Only layouts with such a name, as a pattern of a shell.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the table to this file, row by row.")
+def main(*, pods: int, only: str, output: Path | None) -> None:
+    """Upgrade nodes of all layouts there and back, twice, beside a control, and print how each ended."""
+    rows = list[Row]()
+    for layout in LAYOUTS:
+        if not fnmatch.fnmatch(layout.name, only):
+            continue
+        began = time.monotonic()
+        rows.append(try_layout(layout, pods))
+        click.echo(f"{rows[-1]} {time.monotonic() - began:.0f} s", err=True)
+        if output is not None:
+            output.write_text(table(rows))
+    click.echo(table(rows))
+    if not rows or not all(row.good for row in rows):
+        raise click.ClickException("not every layout is upgraded there and back without a restart")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the table, and where its layouts are from."""
+    sources = (f"- {row.layout.name}: {row.layout.source}" for row in rows)
+    return "\n".join((HEADING, *map(str, rows), "", *sources, ""))
+
+
+def try_layout(layout: Layout, pods: int) -> Row:
+    """Give a node this layout, and upgrade it."""
+    spec = LabSpec(name="layout", nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE)
+    lab = Lab.anew(spec, Lines())
+    try:
+        (node,) = lab.nodes.values()
+        lay_out(lab, node, layout)
+        cluster = Cluster.with_operator(lab, pods=pods)
+        before = cluster.wait_settled()
+        runs = list(_runs(cluster, layout))
+        after = cluster.wait_settled()
+        naive = _swapped_naively(cluster, layout) if len(runs) == len(WAY) else None
+        return Row(
+            layout=layout,
+            phases=tuple(phase for phase, _ in runs),
+            containers=len(before.running()),
+            disturbed=len(disturbed(before, after)),
+            naive=naive,
+            said=next((message for phase, message in reversed(runs) if phase != "Succeeded"), ""),
+        )
+    except LabError as error:
+        return Row(layout=layout, phases=("no node",), containers=0, disturbed=0, naive=None, said=str(error)[:300])
+    finally:
+        lab.down()
+
+
+def _runs(cluster: Cluster, layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield how each run ends, up to the first that does not succeed."""
+    for number, version in enumerate(WAY, 1):
+        name = f"run-{number}"
+        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, verify=quickly(), **layout.spec)
+        upgrade = cluster.wait_for_end(name)
+        failures = upgrade["status"].get("failures", [])
+        if failures:
+            yield f"{failures[0]['outcome']} ({failures[0]['reason']})", failures[0]["message"]
+            return
+        if cluster.kubelet_version() != version:
+            yield str(upgrade["status"].get("phase")), f"the node reports {cluster.kubelet_version()}"
+            return
+        yield "Succeeded", ""
+        cluster.delete(name)
+
+
+def _swapped_naively(cluster: Cluster, layout: Layout) -> int:
+    """Swap the kubelet as people do, and return how many containers that restarts."""
+    node, ran = cluster.node, {container.id for container in cluster.wait_settled().running()}
+    node.exec("systemctl", "stop", "kubelet")
+    node.put(components.resolve("kubelet", NEW), "/var/tmp/kubelet")
+    node.exec("sh", "-ec", f"mount -o remount,bind,rw /usr 2>/dev/null || true; cp /var/tmp/kubelet {layout.kubelet}")
+    node.exec("systemctl", "start", "kubelet")
+    node.wait_kubelet_healthy()
+    kept = {container.id for container in node.settled(quiet=8).running()}
+    return len(ran - kept)
+
+
+if __name__ == "__main__":
+    main()
