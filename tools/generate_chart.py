@@ -24,6 +24,7 @@ WRITTEN_BY_HAND = (
     "templates/_helpers.tpl",
     "templates/allowed.yaml",
     "templates/crds.yaml",
+    "templates/uninstall-check.yaml",
 )
 DASHBOARD = "components/grafana-dashboard/dashboard.json"
 
@@ -62,6 +63,7 @@ def generated(image: str = "nodeupgrade") -> Iterator[tuple[str, str]]:
     """Yield path and content of every generated file of the chart."""
     yield "Chart.yaml", _chart_yaml()
     every = chart_values(image)
+    yield "README.md", _readme(every)
     yield "values.yaml", defaults_file(every)
     yield "values.schema.json", json.dumps(schema_of(every), indent=2, ensure_ascii=False) + "\n"
     sources = {f"manifests/{name}": _CONDITIONS.get(name, "") for name in resources()} | _OTHERS
@@ -88,6 +90,26 @@ def _chart_yaml() -> str:
         "annotations": {"artifacthub.io/license": project["license"]},
     }
     return "# Generated from pyproject.toml; to change it: make chart\n" + yaml.safe_dump(chart, sort_keys=False)
+
+
+def _readme(every: tuple[Value, ...]) -> str:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    return f"""<!-- Generated from tools/chart/values.py; to change it: make chart -->
+
+# {project["name"]}
+
+{project["description"]}
+
+```console
+$ helm install nodeupgrade PATH-OR-URL --namespace nodeupgrade-system --create-namespace
+```
+
+Nothing runs on your nodes until a NodeUpgrade selects them. To upgrade the chart, use `--reset-then-reuse-values`, so
+that values which are new get their defaults. `helm uninstall` fails while nodes are in flight; end the rollouts first.
+
+## Values
+
+{table(every)}"""
 
 
 def write(destination: Path, image: str) -> None:

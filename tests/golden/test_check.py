@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import PODS, ForbiddenError, NotFoundError, RejectedError, Resource
+from nodeupgrade.ports.kube import PODS, UPGRADES, ForbiddenError, NotFoundError, RejectedError, Resource
 from tests.golden.cli.cluster import WORLD, Cluster, check
 from tests.golden.test_impeded import DENIED
 from tools.release.manifests import CHECKOUT
@@ -92,6 +92,14 @@ def test_an_installation_is_looked_at(cluster: Cluster) -> None:
     cluster.kube.forbidden = frozenset({("list", "nodes"), ("get", "deployments")})
     told.append(cluster.run(COMMAND))
     check("check.txt", told)
+
+
+def test_an_operator_may_be_uninstalled_when_no_node_is_in_flight(cluster: Cluster) -> None:
+    told = [cluster.run("nodeupgrade check --before-uninstall")]
+    for body in [body for (plural, _, _), body in cluster.kube._objects.items() if plural == UPGRADES.plural]:
+        cluster.add({**body, "status": {**body["status"], "inFlight": []}})
+    told.append(cluster.run("nodeupgrade check --before-uninstall"))
+    check("check-before-uninstall.txt", told)
 
 
 def test_what_is_wrong_with_it_is_told_with_the_remedy(cluster: Cluster) -> None:

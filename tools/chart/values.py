@@ -79,6 +79,12 @@ def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
             schema=_BOOLEAN,
             meaning="Before uninstalling: remove from every node what runs have left there.",
         ),
+        Value(
+            name="uninstallCheck",
+            default=True,
+            schema=_BOOLEAN,
+            meaning="Let `helm uninstall` fail while nodes are in flight.",
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from tools import generate_chart
 from tools.chart.templates import ChartError, template
 
 NAMESPACE = "nodeupgrade-system"
-SAME = ("image.tag=dev", "namespace.create=true", "crds.keep=false")
+SAME = ("image.tag=dev", "namespace.create=true", "crds.keep=false", "uninstallCheck=false")
 """Values with which the chart is compared with the manifests."""
 MONITORING = ("monitoring.serviceMonitor=true", "monitoring.prometheusRule=true", "monitoring.dashboard=true")
 
@@ -101,6 +101,8 @@ class TestRendered:
 
     def test_what_is_different_without_further_values(self) -> None:
         ours, theirs = rendered("image.tag=dev"), kustomized("manifests")
+        check = ours.pop(("Job", NAMESPACE, "nodeupgrade-uninstall-check"))
+        assert check["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
         assert theirs.keys() - ours.keys() == {("Namespace", "", NAMESPACE)}
         kept = {key for key, body in ours.items() if body["metadata"].get("annotations")}
         assert {kind for kind, _, _ in kept} == {"CustomResourceDefinition"}

@@ -81,6 +81,24 @@ async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[L
     ]
 
 
+async def uninstallable(kube: KubeApi) -> list[Line]:
+    """Say what has to end before the operator may go."""
+    line = _line("nodes in flight")
+    try:
+        rollouts = await reading.upgrades(kube)
+    except NotFoundError:
+        return [line(State.OK, "there are no NodeUpgrades, nor their definition")]
+    flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
+    if not flying:
+        return [line(State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all")]
+    name, nodes = flying[0]
+    where = f"{nodes[0]} of NodeUpgrade {name}"
+    more = sum(len(each) for _, each in flying) - 1
+    others = f" and {counted(more, 'other node')}" if more else ""
+    remedy = f"wait, or roll them back: kubectl nodeupgrade abort {name}"
+    return [line(State.PROBLEM, f"{where}{others}: without the operator nobody would finish their runs; {remedy}")]
+
+
 async def _objects(kube: KubeApi) -> Line:
     line = _line("objects")
     for resource in (UPGRADES, TASKS):
