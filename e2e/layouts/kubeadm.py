@@ -95,7 +95,7 @@ def _minikube(start: Start) -> Mapping[str, str]:
 
 
 _SCRIPT = "#!/bin/sh\nexit 0\n"
-_ACCEPTED = {"preflight": {"accept": ["UnitCommandUnknown"]}}
+_ACCEPTED = {"preflight": {"accept": ["units_start_nothing_else"]}}
 _A_STAND_IN = "its script is a stand-in here, so it is accepted by a person"
 
 LAYOUTS = (
