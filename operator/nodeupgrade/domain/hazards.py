@@ -46,6 +46,7 @@ class Hazard(StrEnum):
     KERNEL_DEFAULTS_PROTECTED = "kernel settings differ from those on which protectKernelDefaults insists"
     SOCKETS_TAKEN = "a port or socket that the kubelet listens on belongs to another process"
     DISK_FULL = "the disk or its inodes are below the eviction thresholds, or have no room for a run"
+    MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
     INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
     UNIT_LIMITS_STARTS = "the unit's start limit or watchdog keeps the kubelet down"
 

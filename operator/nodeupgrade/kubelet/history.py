@@ -162,7 +162,21 @@ IMAGE_INODES = MinorChange(
     link=pull(121834),
     first=30,
 )
-
+HUGE_PAGES_TAKEN_OFF = MinorChange(
+    what="Memory that is set aside for huge pages does not count as available where pods are evicted for memory.",
+    link=pull(138127),
+    first=37,
+)
+EVENTS_UNLIMITED = MinorChange(
+    what="`eventRecordQPS: 0` means no limit.",
+    link=pull(117119),
+    first=37,
+)
+MEMORY_QOS = MinorChange(
+    what="Memory of containers is protected, and throttled by `memoryThrottlingFactor`, on cgroup v2 (`MemoryQoS`).",
+    link=enhancement(2570),
+    first=37,
+)
 
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
@@ -174,6 +188,11 @@ CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
 
 # --- probes, and what the API shows of a node and its pods -----------------------------------------------------------
 
+ALL_CONTAINERS_RESTART = MinorChange(
+    what="The exit of a container may restart all containers of its pod, by a rule of the pod.",
+    link=enhancement(5532),
+    first=36,
+)
 STARTUP_PROBES = MinorChange(
     what="Startup probes run without a feature gate.",
     link=enhancement(950),

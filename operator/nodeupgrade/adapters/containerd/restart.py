@@ -120,6 +120,7 @@ UNRESTARTABLE = (
     ((1, 6, 9), (1, 6, 13), "forgets the addresses of pods when it is restarted (#7843), so any kubelet replaces them"),
     ((2, 0, 0), (2, 0, 5), "may not start again after a restart (#10848)"),
     ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
+    ((2, 3, 0), (2, 3, 1), "may end a container that is created while others are looked at (#13512)"),
 )
 SAFE_KILL_MODES = frozenset({"process", "none"})
 """Kill modes that spare all but the main process. Shims are in the unit's cgroup."""

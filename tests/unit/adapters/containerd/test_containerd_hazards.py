@@ -35,6 +35,7 @@ def found(disk: dict[str, bytes] | None = None, **fields: Any) -> RestartHazards
 HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "one that forgets addresses": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("1.6.13~ds1")}, "#7843"),
     "one that may not come back": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("2.1.3")}, "#10848"),
+    "one that ends what is created": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("2.3.1")}, "#13512"),
     "shims that answer late": (Reason.RUNTIME_NOT_READY, {"listing_seconds": 2.6}, "2.6 s"),
     "a shim that does not answer": (
         Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(RUNNING, process=None))}, "nobody knows",
@@ -73,6 +74,7 @@ def test_a_hazard_is_named_once(reason: Reason, fields: dict[str, Any], told: st
         {"info": containerd("1.6.8")},
         {"info": containerd("1.6.20~ds1-1+b1")},
         {"info": containerd("2.1.4-rc.1")},
+        {"info": containerd("2.3.2")},
         {"unit": unit("containerd.service", kill_mode="none")},
         {"inventory": inventory(replace(RUNNING, monitor=Process(pid=5, started=1)))},
     ],

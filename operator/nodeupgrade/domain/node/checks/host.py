@@ -1,5 +1,6 @@
 """Checks of the host: would the new kubelet start on this kernel, these disks and these units?"""
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
@@ -146,7 +147,12 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
 
 # Check of the disks: below its eviction thresholds, a kubelet evicts pods as soon as it has started.
 
-DEFAULT = {"nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}
+DEFAULT = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+}
 DEFAULT_INODES = {"imagefs.inodesFree": "5%"}
 
 
@@ -184,6 +190,29 @@ def disks_have_room(facts: Readiness) -> Iterator[Finding]:
                 yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
 
 
+@check(Reason.EVICTION_THRESHOLD_MET, follows=(history.HUGE_PAGES_TAKEN_OFF,), covers=(Hazard.MEMORY_SHORT,))
+def memory_has_room(facts: Readiness) -> Iterator[Finding]:
+    """The node has more memory available than the eviction threshold of the new kubelet.
+
+    The kubelet's own number differs a little from the kernel's: it leaves out less of the page cache.
+    """
+    memory, signal, change = facts.host.memory, "memory.available", history.HUGE_PAGES_TAKEN_OFF
+    with contextlib.suppress(ValueError):  # reported by disks_have_room
+        threshold = _thresholds(facts).get(signal)
+        if threshold is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
+            return
+        pages = memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0)
+        free = memory["MemAvailable"] + (0 if change.applies_to(facts.target) else pages)
+        least = _amount(threshold, memory["MemTotal"])
+        if free < least:
+            of_pages = f"; {pages} bytes are set aside for huge pages, which count no more ({change.reference})"
+            detail = (
+                f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {int(least)} "
+                f"({signal} of evictionHard){of_pages if pages and change.applies_to(facts.target) else ''}"
+            )
+            yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
+
+
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
     default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
     given = facts.layout.settings.amounts("eviction-hard", "evictionHard", "<")
@@ -215,5 +244,6 @@ CHECKS: tuple[Check[Readiness], ...] = (
     kernel_settings_are_as_wanted,
     watchdog_is_known,
     disks_have_room,
+    memory_has_room,
 )
 WARNINGS: tuple[Check[Readiness], ...] = (inotify_instances_are_left,)

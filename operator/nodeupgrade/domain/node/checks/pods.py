@@ -19,6 +19,11 @@ from nodeupgrade.kubelethash import (
 )
 
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
+IN_PLACE_UPDATE = "InPlaceUpdateReady"
+"""The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
+ALL_RESTARTING = "AllContainersRestarting"
+"""The condition of a pod whose containers a kubelet restarts together."""
+
 NOT_READY_SECONDS = 30
 """Longer than a starting kubelet reports its node as not ready, and than the control plane takes to see the end."""
 
@@ -158,6 +163,19 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=detail)
 
 
+@check(Reason.POD_IN_TRANSITION, follows=(history.ALL_CONTAINERS_RESTART,), covers=(Hazard.POD_IN_TRANSITION,))
+def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Finding]:
+    """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
+    for pod in facts.running_pods():
+        conditions = {c.get("type"): c.get("status") for c in (pod.raw.get("status") or {}).get("conditions") or ()}
+        if conditions.get(IN_PLACE_UPDATE) == "False":
+            detail = "an update in place is under way (OpenKruise): wait until its image is the new one"
+            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+        elif conditions.get(ALL_RESTARTING) == "True":
+            detail = "all of its containers are being restarted by a rule of its own: wait until they run"
+            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+
+
 @check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
 def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
     """The node meets the node selector and the required node affinity of every running pod."""
@@ -243,6 +261,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     pods_survive_a_restart,
     pods_keep_their_cgroup,
     nothing_is_resized,
+    nothing_is_updated_in_place,
 )
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     pods_outlast_a_node_that_is_not_ready,

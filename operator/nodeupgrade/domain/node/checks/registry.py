@@ -13,6 +13,7 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
     condition,
+    defaults,
     dependants,
     drift,
     files,
@@ -89,7 +90,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *pods.CHECKS,
     kubelet.there_is_space,
     *_reading(lambda facts: facts.readiness, (*startup.CHECKS, *host.CHECKS), when=runtime.is_as_expected),
-    *_reading(lambda facts: facts.readiness, state.CHECKS, when=runtime.is_as_expected),
+    *_reading(lambda facts: facts.readiness, (*defaults.CHECKS, *state.CHECKS), when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
@@ -119,7 +120,7 @@ PROOFS: tuple[Check[Proof], ...] = (*hashes.CHECKS, *(each.of(_socket_users) for
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
     *pods.WARNINGS,
-    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS)),
+    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS, *defaults.WARNINGS)),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, (*services.WARNINGS, *dependants.WARNINGS)),

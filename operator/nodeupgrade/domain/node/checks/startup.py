@@ -66,6 +66,7 @@ class StartingHost:
         identity: ``None`` if the kubelet has no kubeconfig.
         inotify: inotify instances that the superuser has, and may have; ``None`` if that could not be read.
         online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
+        memory: content of /proc/meminfo by name, in bytes; empty if that could not be read.
     """
 
     swaps: bytes | None = None
@@ -75,6 +76,7 @@ class StartingHost:
     identity: Identity | None = None
     inotify: tuple[int, int] | None = None
     online_cpus: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
 
 
 NOTHING_READ = StartingHost()
@@ -169,10 +171,6 @@ def _about_gates(facts: Readiness) -> str | None:
 # Checks of settings that mean something else to the new kubelet than to the old one.
 
 CLOUDS_GATE = "DisableCloudProviders"
-PULLS_GATE = "KubeletEnsureSecretPulledImages"
-PULLS_POLICY = "imagePullCredentialsVerificationPolicy"
-VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
-"""Policies that concern images which an older kubelet pulled; by default those are never verified."""
 
 
 @check(
@@ -198,40 +196,6 @@ def cloud_provider_is_there(facts: Readiness) -> Iterator[Finding]:
             )
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
             return
-
-
-@check(Reason.DEFAULT_CHANGES, covers=(Hazard.GATE_DEFAULT_FLIPS,))
-def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Finding]:
-    """No feature gate turns on all features of a stage, which are others in every version."""
-    for gate in ("AllAlpha", "AllBeta"):
-        if facts.layout.gates.get(gate):
-            detail = (
-                f"{gate}: true turns on other features in kubelet {facts.target} than in {facts.current}; "
-                "name those that are wanted"
-            )
-            yield Finding(reason=Reason.DEFAULT_CHANGES, detail=detail)
-
-
-@check(
-    Reason.DEFAULT_CHANGES,
-    follows=(history.IMAGE_PULLS_VERIFIED,),
-    covers=(Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES),
-)
-def pulled_images_stay_usable(facts: Readiness) -> Iterator[Finding]:
-    """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
-    policy = str(facts.layout.settings.document.get(PULLS_POLICY))
-    if policy in VERIFYING and _verifies(facts, facts.target) and not _verifies(facts, facts.current):
-        detail = (
-            f"kubelet {facts.target} verifies pulled images by {policy} ({history.IMAGE_PULLS_VERIFIED.reference}) and "
-            "has no record of those on the node: a container that is restarted needs its registry and credentials; set "
-            f"{PULLS_POLICY}: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
-        )
-        yield Finding(reason=Reason.DEFAULT_CHANGES, detail=detail)
-
-
-def _verifies(facts: Readiness, kubelet: KubeletVersion | None) -> bool:
-    by_default = kubelet is not None and history.IMAGE_PULLS_VERIFIED.applies_to(kubelet)
-    return facts.layout.gates.get(PULLS_GATE, by_default) if kubelet == facts.target else by_default
 
 
 # Check of the credential providers for images: a kubelet exits if one of them is not usable.
@@ -355,8 +319,4 @@ CHECKS: tuple[Check[Readiness], ...] = (
     credential_providers_are_usable,
     certificate_is_valid,
 )
-WARNINGS: tuple[Check[Readiness], ...] = (
-    settings_are_known,
-    gates_are_set_one_by_one,
-    pulled_images_stay_usable,
-)
+WARNINGS: tuple[Check[Readiness], ...] = (settings_are_known,)

@@ -37,6 +37,7 @@ from nodeupgrade.ports.services import ServicesView
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
+MEMINFO = PurePosixPath("/proc/meminfo")
 INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -59,7 +60,19 @@ def look_at_host(
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
         online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
+        memory=dict(_meminfo(files)),
     )
+
+
+def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
+    """Yield what /proc/meminfo says, in bytes; lines without a unit are numbers of something."""
+    for line in (files.read(MEMINFO) or b"").decode(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        match value.split():
+            case [number, "kB"] if number.isdecimal():
+                yield name, int(number) * 1024
+            case [number] if number.isdecimal():
+                yield name, int(number)
 
 
 def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:

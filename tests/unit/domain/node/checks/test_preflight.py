@@ -70,6 +70,11 @@ def shown(state: str, container_id: str = "id-web-nginx", phase: str = "Running"
     )
 
 
+def with_condition(kind: str, status: str) -> tuple[Any, ...]:
+    body = pod()
+    return (parse_pod({**body, "status": {**body["status"], "conditions": [{"type": kind, "status": status}]}}),)
+
+
 def without_status(**spec: Any) -> tuple[Any, ...]:
     body = pod(**spec)
     del body["status"]
@@ -227,6 +232,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a quantity that is none": (
         Reason.POD_CGROUP_MOVES,
         {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
+    ),
+    "an update in place": (Reason.POD_IN_TRANSITION, {"pods": with_condition("InPlaceUpdateReady", "False")}),
+    "a pod that restarts all its containers": (
+        Reason.POD_IN_TRANSITION, {"pods": with_condition("AllContainersRestarting", "True")},
     ),
     "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
     # what the room startup looks at

@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks import host, startup
+from nodeupgrade.domain.node.checks import defaults, host, startup
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, StartingHost
 from nodeupgrade.domain.node.mounts import DiskUsage
@@ -17,8 +17,8 @@ from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 
-CHECKS = (*startup.CHECKS, *host.CHECKS)
-WARNINGS = (*startup.WARNINGS, *host.WARNINGS)
+CHECKS = (*startup.CHECKS, *host.CHECKS, *defaults.CHECKS)
+WARNINGS = (*startup.WARNINGS, *host.WARNINGS, *defaults.WARNINGS)
 V = KubeletVersion.parse
 CERT = b"""
 -----BEGIN CERTIFICATE-----
@@ -37,6 +37,7 @@ L0THsc3A
 START = Reason.KUBELET_WOULD_NOT_START
 SWAPS = b"Filename\tType\tSize\tUsed\tPriority\n/dev/dm-1 partition 8388604 0 -2\n"
 KERNEL = {name: str(value) for name, value in PROTECTED.items()}
+MIB = 1024 * 1024
 DISK = DiskUsage(size=1000, free=500, inodes=1000, free_inodes=500)
 
 
@@ -50,6 +51,11 @@ def identity(now: datetime, certificate: bytes = CERT) -> StartingHost:
 
 def disks(imagefs: DiskUsage = DISK, nodefs: DiskUsage = DISK) -> StartingHost:
     return StartingHost(disks={("nodefs", "/var/lib/kubelet"): nodefs, ("imagefs", "/var/lib/images"): imagefs})
+
+
+def memory(*, available: int, pages: int = 0) -> StartingHost:
+    numbers = {"MemTotal": 4096 * MIB, "MemAvailable": available, "HugePages_Total": pages, "Hugepagesize": 2 * MIB}
+    return StartingHost(memory=numbers)
 
 
 def provider(**fields: Any) -> dict[str, Any]:
@@ -70,6 +76,8 @@ def given(data: bytes | None, executable: str = "ecr") -> StartingHost:
 BORN, END = validity(CERT)
 LIMITED = b"memorySwap: {swapBehavior: LimitedSwap}"
 SWAPPING = {"layout": layout(config=LIMITED), "cgroup_v2": False}
+THROTTLED = layout(config=b"memoryThrottlingFactor: 0.8")
+TO_1_37 = {"current": V("v1.36.3"), "target": V("v1.37.2")}
 OLDER = {"current": V("v1.30.14"), "target": V("v1.31.4")}
 DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a cloud that is gone for good": (
@@ -158,6 +166,29 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"host": disks(), "layout": layout(config=b"evictionHard: {nodefs.available: some}")},
         "nodefs.available<some of evictionHard is not an amount",
     ),
+    "little memory": (
+        Reason.EVICTION_THRESHOLD_MET,
+        {"host": memory(available=99 * MIB)},
+        f"{99 * MIB} bytes of memory are available, and kubelet v1.33.13 evicts pods below {100 * MIB} (memory.avail",
+    ),
+    "memory that huge pages have": (
+        Reason.EVICTION_THRESHOLD_MET,
+        {"host": memory(available=99 * MIB, pages=512), "current": V("v1.36.3"), "target": V("v1.37.2")},
+        f"{1024 * MIB} bytes are set aside for huge pages, which count no more (kubernetes #138127)",
+    ),
+    "a share of the memory": (
+        Reason.EVICTION_THRESHOLD_MET,
+        {"host": memory(available=400 * MIB), "layout": layout(config=b"evictionHard: {memory.available: 10%}")},
+        f"evicts pods below {int(4096 * MIB / 10)}",
+    ),
+    "a status that a restart resets": (
+        Reason.ENDPOINTS_WOULD_BE_LOST,
+        {
+            "layout": layout("--feature-gates=ChangeContainerStatusOnKubeletRestart=true"),
+            "current": V("v1.34.0"), "target": V("v1.35.4"),
+        },
+        "report every container as not ready when it starts",
+    ),
     "thresholds that are no map": (
         START, {"layout": layout(config=b"evictionHard: some")}, "evictionHard is not a map",
     ),
@@ -200,6 +231,21 @@ LEFT = {
         "host": disks(imagefs=DiskUsage(size=1000, free=500, inodes=1000, free_inodes=0)),
         "current": V("v1.28.0"), "target": V("v1.29.0"),
     },
+    "memory that huge pages have before 1.37": {
+        "host": memory(available=99 * MIB, pages=512), "current": V("v1.35.4"), "target": V("v1.36.3"),
+    },
+    "memory without a threshold": {
+        "host": memory(available=0), "layout": layout(config=b"evictionHard: {nodefs.available: 5%}"),
+    },
+    "a status that a restart resets before 1.35": {
+        "layout": layout("--feature-gates=ChangeContainerStatusOnKubeletRestart=true"),
+    },
+    "events without a limit that are none yet": {"layout": layout(config=b"eventRecordQPS: 0")},
+    "a factor that is not used on cgroup v1": {
+        **TO_1_37, "cgroup_v2": False,
+        "layout": layout(config=b"memoryThrottlingFactor: 0.8\nfailCgroupV1: false"),
+    },
+    "a factor that is used already": {"layout": THROTTLED, "current": V("v1.37.0"), "target": V("v1.37.2")},
     "thresholds that are off": {
         "host": disks(nodefs=DiskUsage(size=1000, free=0, inodes=1, free_inodes=0)),
         "layout": layout(config=b"evictionHard: {nodefs.available: 0%}"),
@@ -228,6 +274,23 @@ def test_thresholds_are_merged_with_the_default_where_that_is_asked_for() -> Non
     assert list(
         ask(CHECKS, readiness(host=nearly_full, layout=layout(config=apart + b"\nmergeDefaultEvictionSettings: true")))
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"layout": layout(config=b"eventRecordQPS: 0")}, "eventRecordQPS: 0 is no limit for kubelet v1.37.2"),
+        ({"layout": layout("--event-qps=0")}, "eventRecordQPS: 0 is no limit"),
+        (
+            {"layout": THROTTLED, "cgroup_v2": True},
+            "throttles containers for their memory by memoryThrottlingFactor: 0",
+        ),
+    ],
+)
+def test_a_setting_with_another_meaning_is_told(changed: dict[str, Any], told: str) -> None:
+    assert list(ask(CHECKS, readiness(**TO_1_37, **changed))) == []
+    [finding] = ask(WARNINGS, readiness(**TO_1_37, **changed))
+    assert (finding.reason, told in finding.detail) == (Reason.DEFAULT_CHANGES, True)
 
 
 POLICY = b"imagePullCredentialsVerificationPolicy: AlwaysVerify"
