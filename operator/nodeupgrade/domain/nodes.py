@@ -16,6 +16,8 @@ CORDON_MANAGER = "nodeupgrade"
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions under which a kubelet evicts pods."""
+MAINTENANCE = ("MaintenanceInProgress", "DrainInProgress")
+"""Conditions by which other controllers say that they work on a node (kubernetes enhancement 5683)."""
 REBOOT_ANNOTATION = "weave.works/kured-reboot-in-progress"
 """Annotation on a Node that kured is about to reboot, or is rebooting."""
 
@@ -43,6 +45,7 @@ class NodeView:
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
         os_image: name and version of the operating system's distribution; empty if the node does not report them.
         pressures: the conditions among PRESSURES that are True.
+        maintenance: the conditions among MAINTENANCE that are True.
         reboots: whether kured says that it reboots the node.
         skip: why an annotation asks to leave the node out; None if none does.
         hold: why an annotation asks to wait with the node; None if none does.
@@ -62,6 +65,7 @@ class NodeView:
     os_image: str = ""
     ready_changed: datetime | None = None
     pressures: tuple[str, ...] = ()
+    maintenance: tuple[str, ...] = ()
     reboots: bool = False
     skip: str | None = None
     hold: str | None = None
@@ -102,6 +106,7 @@ def view_node(body: Json) -> NodeView:
         os_image=info.get("osImage", ""),
         ready_changed=datetime.fromisoformat(changed) if changed else None,
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
+        maintenance=tuple(condition for condition in MAINTENANCE if condition in present),
         reboots=REBOOT_ANNOTATION in annotations,
         skip=asked(annotations, SKIP_ANNOTATION),
         hold=asked(annotations, HOLD_ANNOTATION),

@@ -92,12 +92,18 @@ async def test_who_has_cordoned_is_known_after_an_uncordon(kube: TypedKube, name
     # With a label, as any kubelet registers: of an object that was created without a field, no managers are recorded.
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
     await kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-    ours = view_node(await kube.merge(NODES, name, cordon("x"), field_manager=CORDON_MANAGER))
+    upgrade = parse_upgrade(
+        {**upgrade_object("rollout"), "metadata": {"name": "rollout", "uid": "x", "resourceVersion": "1"}}
+    )
+    ours = view_node(await kube.merge(NODES, name, cordon(upgrade), field_manager=CORDON_MANAGER))
+    assert ours.labels["nodeupgrade.dev/upgrade"] == "rollout"
     assert (ours.unschedulable, ours.cordoned_by, ours.stale_mark) == (True, "x", "")
     lifted = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": None}}, field_manager="kubectl"))
     assert (lifted.unschedulable, lifted.cordoned_by, lifted.stale_mark) == (False, "x", "x")
     again = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": True}}, field_manager="kubectl"))
     assert (again.unschedulable, again.cordoned_by, again.stale_mark) == (True, "", "x")
+    restored = view_node(await kube.merge(NODES, name, cordon(None), field_manager=CORDON_MANAGER))
+    assert (restored.unschedulable, "nodeupgrade.dev/upgrade" in restored.labels) == (False, False)
 
 
 async def test_dry_run_answers_and_changes_nothing(kube: TypedKube, name: str) -> None:

@@ -22,6 +22,9 @@ PRESSED = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type
 SCALED_DOWN = {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}}
 HELD: Json = {"metadata": {"annotations": {HOLD_ANNOTATION: "true"}}}
 SKIPPED: Json = {"metadata": {"annotations": {SKIP_ANNOTATION: "lent out"}}}
+MAINTAINED = {
+    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DrainInProgress", "status": "True"}]}
+}
 REBOOTING = {"metadata": {"annotations": {"weave.works/kured-reboot-in-progress": "2026-01-01T00:00:00Z"}}}
 TAINTED = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
 
@@ -114,6 +117,7 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
     "node that is not Ready": (Reason.NODE_NOT_READY, {}, "v1.33.13", SICK, {}),
     "node that is short of disk space": (Reason.NODE_UNDER_PRESSURE, {}, "v1.33.13", PRESSED, {}),
     "node that an autoscaler removes": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", SCALED_DOWN, {}),
+    "node that is maintained": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", MAINTAINED, {}),
     "node that kured reboots": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", REBOOTING, {}),
     "node that is held": (Reason.NODE_HELD, {}, "v1.33.13", HELD, {}),
     "node that is to be skipped": (Reason.NODE_SKIPPED, {}, "v1.33.13", SKIPPED, {}),

@@ -116,10 +116,12 @@ def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
 def node_is_to_stay(candidate: Candidate) -> Finding | None:
-    """No autoscaler is removing the node, and kured does not reboot it."""
+    """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
     if not because and candidate.node.reboots:
         because = "kured reboots it"
+    if not because and candidate.node.maintenance:
+        because = f"its condition {candidate.node.maintenance[0]} is True"
     detail = f"{named(candidate)} is being changed by another tool: {because}"
     return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
 

@@ -148,7 +148,7 @@ class Actuator:
             case AddFinalizer() | RemoveFinalizer() | WriteStatus():
                 await self._write_upgrade(action)
             case Cordon(view=node):
-                await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
+                await self._set_schedulable(node, cordoned_by=self._upgrade)
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
             case MarkTask(task=task):
@@ -227,7 +227,7 @@ class Actuator:
         patch = {"metadata": {"finalizers": finalizers}}
         await self._kube.merge(UPGRADES, self._upgrade.name, patch, resource_version=self._upgrade.resource_version)
 
-    async def _set_schedulable(self, node: NodeView, *, cordoned_by: str | None) -> None:
+    async def _set_schedulable(self, node: NodeView, *, cordoned_by: Upgrade | None) -> None:
         """Cordon or uncordon the node, and record the owner of the cordon in the same write."""
         await self._kube.merge(
             NODES,
@@ -285,11 +285,14 @@ class Actuator:
         await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
 
 
-def cordon(by: str | None) -> Json:
-    """Return the patch that cordons a node for the NodeUpgrade with this UID, or uncordons it if None."""
+def cordon(by: Upgrade | None) -> Json:
+    """Return the patch that cordons a node for a NodeUpgrade, or uncordons it if None; the label is for people."""
     return {
-        "metadata": {"annotations": {CORDON_ANNOTATION: by}},
-        "spec": {"unschedulable": True if by else None},
+        "metadata": {
+            "annotations": {CORDON_ANNOTATION: None if by is None else by.uid},
+            "labels": {UPGRADE_LABEL: None if by is None else by.name},
+        },
+        "spec": {"unschedulable": None if by is None else True},
     }
 
 

@@ -13,7 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
+from nodeupgrade.domain.nodes import CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.membership import decide, is_orphaned
@@ -114,8 +114,8 @@ class Sweep:
         return decision
 
     async def _unmark(self, node: NodeView) -> None:
-        """Remove the annotation of a cordon that somebody has removed: a later cordon is theirs."""
-        patch = {"metadata": {"annotations": {CORDON_ANNOTATION: None}}}
+        """Remove the marks of a cordon that somebody has removed: a later cordon is theirs."""
+        patch = {"metadata": cordon(None)["metadata"]}
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
 
