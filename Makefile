@@ -84,8 +84,8 @@ bench-fleet: setup ## Measure a rollout over up to 5,000 nodes on a real API ser
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
 
-images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, IMAGE_PYTHON=)
-	$(CONTAINER_TOOL) build --tag $(IMAGE) --file Containerfile .
+images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, BASE=, IMAGE_PYTHON=)
+	$(CONTAINER_TOOL) build --tag $(IMAGE) $(if $(BASE),--build-arg=BASE=$(BASE)) --file Containerfile .
 
 wheels: venv ## Collect the image's packages into wheels/, hashes checked
 	rm -rf wheels

@@ -33,7 +33,12 @@ _CHANGING = ("bundle", "venv/bin/*nodeupgrade", "venv/lib/python*/site-packages/
 _NEEDED_HERE = frozenset({"wsgiref"})
 """Entries of the standard library that bundles lack and that prometheus_client imports."""
 
-_FILES = ("/etc/ssl", "/usr/lib/ssl", "/usr/share/ca-certificates")
+_CERTIFICATES = (
+    "/usr/lib/ssl/cert.pem",
+    "/usr/lib/ssl/certs",
+    "/usr/lib/ssl/openssl.cnf",
+    "/usr/share/ca-certificates",
+)
 _FILES_IF_THERE = ("/etc/ld.so.cache", "/etc/nsswitch.conf")
 _WRITTEN = {
     "etc/passwd": "root:x:0:0:root:/:/\n",
@@ -61,7 +66,7 @@ def assemble(application: Path, destination: Path) -> None:
     _copy(library, base, ignore=_ignore_in_standard_library)
     build.compile_all(base / library.relative_to("/"))
     programs = [interpreter, *map(_program, PROGRAMS)]
-    files = [*map(Path, _FILES), *(path for path in map(Path, _FILES_IF_THERE) if path.exists())]
+    files = [*map(Path, _CERTIFICATES), *(path for path in map(Path, _FILES_IF_THERE) if path.exists())]
     for path in (*files, *programs, *_links_to(interpreter, application), *_libraries(programs, base)):
         _copy(path, base)
     for name, text in _WRITTEN.items():
