@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics sign publish version notes pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -84,8 +84,8 @@ bench-fleet: setup ## Measure a rollout over up to 5,000 nodes on a real API ser
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
 
-images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, IMAGE_PYTHON=)
-	$(CONTAINER_TOOL) build --tag $(IMAGE) --file Containerfile .
+images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, BASE=, IMAGE_PYTHON=)
+	$(CONTAINER_TOOL) build --tag $(IMAGE) $(if $(BASE),--build-arg=BASE=$(BASE)) --file Containerfile .
 
 wheels: venv ## Collect the image's packages into wheels/, hashes checked
 	rm -rf wheels
@@ -97,7 +97,7 @@ manifests: venv ## Write install.yaml and cleanup.yaml into dist/ (REPOSITORY=, 
 release: MACHINES = x86_64 aarch64
 release: wheels ## Make a release in dist/: image (BASE=…@sha256:…), install.yaml, chart, plugin, SBOM, checksums (RELEASE_FLAGS=)
 	rm -rf dist
-	@$(BIN)/python -m tools.release --image $(REPOSITORY) --url $(RELEASE_URL) --platforms $(PLATFORMS) --tool $(CONTAINER_TOOL) $(RELEASE_FLAGS) dist
+	@$(BIN)/python -m tools.release --image $(REPOSITORY) --url $(RELEASE_URL) $(if $(SOURCE),--source $(SOURCE)/) --platforms $(PLATFORMS) --tool $(CONTAINER_TOOL) $(RELEASE_FLAGS) dist
 
 # What only a release does. It needs skopeo and cosign, the key (COSIGN_KEY), and rights to push; it builds nothing and
 # runs nothing of what was built.
@@ -123,6 +123,9 @@ chart: venv ## Generate the Helm chart from the manifests
 metrics: venv ## Generate docs/generated/metrics.md and the Grafana dashboard
 	$(BIN)/python -m tools.generate_metrics
 	$(BIN)/python -m tools.generate_dashboard
+
+rbac: venv ## Generate docs/generated/rbac.md from the roles of the manifests and the reasons beside their rules
+	$(BIN)/python -m tools.generate_rbac
 
 oracle: venv ## Ask a Kubernetes release itself what its kubelet computes (VERSION=1.38.0; builds it, minutes)
 	@$(BIN)/python -m tools.oracle $(VERSION)

@@ -51,25 +51,25 @@ def version() -> str:
     return str(project["version"])
 
 
-def chart_values(image: str = "nodeupgrade") -> tuple[Value, ...]:
-    """Return the chart's values; `image` is the operator's image without a tag."""
+def chart_values(image: str = "nodeupgrade", source: str = "") -> tuple[Value, ...]:
+    """Return the chart's values; `image` is without a tag, and the files of this version can be read below `source`."""
     texts = ((CHECKOUT / "manifests" / name).read_text("utf-8") for name in resources())
     (operator,) = (body for text in texts for body in documents(text) if body["kind"] == "Deployment")
     allowed = yaml.safe_load((CHECKOUT / "manifests/allowed.yaml").read_text("utf-8"))
-    return values(operator, allowed, image=image)
+    return values(operator, allowed, image=image, source=source)
 
 
-def generated(image: str = "nodeupgrade") -> Iterator[tuple[str, str]]:
+def generated(image: str = "nodeupgrade", source: str = "") -> Iterator[tuple[str, str]]:
     """Yield path and content of every generated file of the chart."""
     yield "Chart.yaml", _chart_yaml()
-    every = chart_values(image)
+    every = chart_values(image, source)
     yield "README.md", _readme(every)
     yield "values.yaml", defaults_file(every)
     yield "values.schema.json", json.dumps(schema_of(every), indent=2, ensure_ascii=False) + "\n"
     sources = {f"manifests/{name}": _CONDITIONS.get(name, "") for name in resources()} | _OTHERS
-    for source, condition in sources.items():
-        text = (CHECKOUT / source).read_text("utf-8")
-        yield f"templates/{Path(source).name}", template(source, text, condition=condition)
+    for path, condition in sources.items():
+        text = (CHECKOUT / path).read_text("utf-8")
+        yield f"templates/{Path(path).name}", template(path, text, condition=condition)
     for name in _CRDS:
         yield f"files/crds/{name}", (CHECKOUT / "crds" / name).read_text("utf-8")
         yield f"files/crds/without-cel/{name}", (CHECKOUT / "crds/without-cel" / name).read_text("utf-8")
@@ -112,12 +112,12 @@ that values which are new get their defaults. `helm uninstall` fails while nodes
 {table(every)}"""
 
 
-def write(destination: Path, image: str) -> None:
+def write(destination: Path, image: str, source: str = "") -> None:
     """Write the whole chart elsewhere, with what is written by hand."""
     for name in WRITTEN_BY_HAND:
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(CHART / name, destination / name)
-    for name, text in generated(image):
+    for name, text in generated(image, source):
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         (destination / name).write_text(text, encoding="utf-8")
 

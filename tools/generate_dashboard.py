@@ -35,6 +35,10 @@ def _quantile(quantile: str, metric: str) -> str:
     return f"histogram_quantile({quantile}, sum by (le) (rate({metric}_bucket[$__rate_interval])))"
 
 
+def _standing(condition: str) -> str:
+    return f'sum(nodeupgrade_condition{{upgrade=~"$upgrade",type="{condition}",status="True"}})'
+
+
 NUMBERS = (
     Panel("Nodes upgraded", {"": 'sum(nodeupgrade_nodes{upgrade=~"$upgrade",phase="Succeeded"}) or vector(0)'}),
     Panel("Nodes in flight", {"": f"sum(nodeupgrade_inflight{_OF}) or vector(0)"}),
@@ -45,6 +49,8 @@ NUMBERS = (
     ),
     Panel("Rollbacks", {"": "sum(increase(nodeupgrade_rollbacks_total[$__range])) or vector(0)"}, alarming=True),
     Panel("Rollouts paused", {"": f"sum(nodeupgrade_paused{_OF}) or vector(0)"}),
+    Panel("Stalled", {"": f"{_standing('Stalled')} or vector(0)"}, alarming=True),
+    Panel("Impeded", {"": f"{_standing('Impeded')} or vector(0)"}, alarming=True),
     Panel("Operator", {"{{version}}": "max by (version) (nodeupgrade_build_info)"}),
 )
 """The first row: one number each."""
@@ -53,6 +59,21 @@ GRAPHS = (
     Panel("Nodes by phase", {"{{phase}}": f"sum by (phase) (nodeupgrade_nodes{_OF})"}),
     Panel(
         "Nodes by wave", {"{{upgrade}} {{wave}} {{phase}}": f"sum by (upgrade, wave, phase) (nodeupgrade_nodes{_OF})"}
+    ),
+    Panel(
+        "How long nodes have been in flight",
+        {"{{upgrade}} {{node}}": f"max by (upgrade, node) (nodeupgrade_node_inflight_seconds{_OF})"},
+        unit="s",
+    ),
+    Panel(
+        "Phase, and what needs attention",
+        {
+            "{{upgrade}}: {{type}}, {{reason}}": (
+                "max by (upgrade, type, reason) "
+                '(nodeupgrade_condition{upgrade=~"$upgrade",type=~"Stalled|Impeded|Degraded",status="True"})'
+            ),
+            "{{upgrade}}: {{phase}}": f"max by (upgrade, phase) (nodeupgrade_phase{_OF})",
+        },
     ),
     Panel(
         "Time without a kubelet",

@@ -43,8 +43,9 @@ def _name(spec: MetricSpec) -> str:
 def _alerts() -> Iterator[str]:
     yield from ("| alert | severity | after | when |", "|---|---|---|---|")
     for alert in alerts():
-        summary = alert["annotations"]["summary"]
-        yield f"| `{alert['alert']}` | {alert['labels']['severity']} | {alert.get('for', 'at once')} | {summary} |"
+        name, summary = alert["alert"], alert["annotations"]["summary"]
+        after = alert.get("for", "at once")
+        yield f"| [`{name}`](../alerts/{name}.md) | {alert['labels']['severity']} | {after} | {summary} |"
     yield ""
 
 

@@ -1,19 +1,26 @@
-"""Record what the command line prints on the tour's cluster as pictures for README.md: `python -m tools.pictures`."""
+"""Record what the command line prints on the tour's cluster as pictures for README.md: `python -m tools.pictures`.
+
+Each picture is for a light page; the one with ``-dark`` in its name shows the same on a dark one.
+"""
 
 import asyncio
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 from click.testing import CliRunner
 from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
 from rich.text import Text
 
+from nodeupgrade.api.crds import KINDS
 from nodeupgrade.cli.main import main as program
 from nodeupgrade.ports.kube import UPGRADES
+from tools import kubectl_get
 from tools.tour.cluster import TourCluster
 from tools.tour.show import NAME, ROLLOUT
 
@@ -23,6 +30,18 @@ NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 LOOKS = 300
 """Looks of the operator within which the first node has failed."""
 
+THEMES = {"": DEFAULT_TERMINAL_THEME, "-dark": SVG_EXPORT_THEME}
+"""By what is added to a picture's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A command, and what it printed."""
+
+    command: str
+    printed: str
+
+
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that a picture would load from elsewhere; a monospaced font of the reader's does as well."""
 
@@ -31,14 +50,16 @@ def record() -> Mapping[str, str]:
     """Return the pictures by name, as SVG."""
     cluster = TourCluster(0, NOW)
     asyncio.run(cluster.fill())
-    plan = _picture(cluster, "plan", f"plan {ROLLOUT}", shown="plan rollout.yaml")
+    plan = Screen("nodeupgrade plan rollout.yaml", _printed(cluster, f"plan {ROLLOUT}").printed)
     asyncio.run(cluster.apply(yaml.safe_load(ROLLOUT.read_text(encoding="utf-8"))))
     _run(cluster, f"approve {NAME} everything")
     asyncio.run(_pass_time(cluster))
+    status = Screen("kubectl get nodeupgrades", _got(cluster)), _printed(cluster, f"status {NAME}")
+    screens = {"plan": (plan,), "status": status, "failures": (_printed(cluster, f"failures {NAME}"),)}
     return {
-        "plan": plan,
-        "status": _picture(cluster, "status", f"status {NAME}"),
-        "failures": _picture(cluster, "failures", f"failures {NAME}"),
+        f"{name}{suffix}": _picture(f"{name}{suffix}", shown, theme)
+        for name, shown in screens.items()
+        for suffix, theme in THEMES.items()
     }
 
 
@@ -65,11 +86,21 @@ def _run(cluster: TourCluster, line: str) -> str:
     return invoked.output
 
 
-def _picture(cluster: TourCluster, name: str, line: str, *, shown: str = "") -> str:
+def _printed(cluster: TourCluster, line: str) -> Screen:
+    return Screen(f"nodeupgrade {line}", _run(cluster, line))
+
+
+def _got(cluster: TourCluster) -> str:
+    (kind,) = (each for each in KINDS if each.kind == UPGRADES.kind)
+    return "\n".join(kubectl_get.table(kind, asyncio.run(cluster.kube.list(UPGRADES)), cluster.world().now()))
+
+
+def _picture(name: str, screens: Iterable[Screen], theme: TerminalTheme) -> str:
     paper = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    paper.print(f"$ nodeupgrade {shown or line}", style="bold")
-    paper.print(Text.from_ansi(_run(cluster, line)))
-    return _FONTS.sub("", paper.export_svg(title="nodeupgrade (simulated nodes)", unique_id=name))
+    for number, screen in enumerate(screens):
+        paper.print(*([""] if number else []), f"$ {screen.command}", style="bold", sep="\n", highlight=False)
+        paper.print(Text.from_ansi(screen.printed.rstrip("\n")))
+    return _FONTS.sub("", paper.export_svg(title="nodeupgrade (simulated nodes)", unique_id=name, theme=theme))
 
 
 def main() -> None:

@@ -13,10 +13,14 @@ from tools import (
     generate_dashboard,
     generate_history,
     generate_metrics,
+    generate_rbac,
     generated,
 )
 
-GENERATORS = (generate_crds, generate_checks, generate_history, generate_metrics, generate_dashboard, generate_chart)
+GENERATORS = (
+    generate_crds, generate_checks, generate_history, generate_metrics, generate_dashboard, generate_rbac,
+    generate_chart,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=lambda module: module.__name__)

@@ -1,16 +1,18 @@
-"""docs/security.md, "Rights, one by one": every right in the manifests has its row there, and every policy."""
+"""Every right in the manifests has its row in docs/generated/rbac.md, and every policy in docs/security.md."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.architecture.test_the_house import CHECKOUT, tracked
+from tools import generate_rbac
 
-PAGE = (CHECKOUT / "docs" / "security.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## Rights, one by one")[2].partition("\n## ")[0]
+PAGE = (CHECKOUT / "docs" / "generated" / "rbac.md").read_text(encoding="utf-8")
+SECURITY = (CHECKOUT / "docs" / "security.md").read_text(encoding="utf-8")
 MANIFESTS = ("manifests/*.yaml", "components/*.yaml", "overlays/*.yaml")
 CHART = "charts/nodeupgrade/templates/*.yaml"
 ROLES = frozenset({"Role", "ClusterRole"})
@@ -55,8 +57,8 @@ def granted() -> Iterator[Right]:
             yield Right(name(role), where, frozenset(rule["verbs"]), resources)
 
 
-def rows(columns: int, heading: str) -> list[list[str]]:
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if "|" in line]
+def rows(page: str, columns: int, heading: str) -> list[list[str]]:
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line]
     started = next(at for at, cells in enumerate(lines) if cells[0] == heading)
     table = lines[started + 2 :]
     end = next((at for at, cells in enumerate(table) if set("".join(cells)) <= {"-"}), len(table) + 1)
@@ -67,8 +69,8 @@ def code(cell: str) -> frozenset[str]:
     return frozenset(re.findall(r"`([^`]+)`", cell))
 
 
-RIGHTS = rows(6, "account")
-POLICIES = rows(5, "policy")
+RIGHTS = rows(PAGE, 6, "account")
+POLICIES = rows(SECURITY.partition("## Admission policies")[2].partition("\n## ")[0], 5, "policy")
 
 
 def told() -> Iterator[Right]:
@@ -93,6 +95,15 @@ def test_every_row_says_whose_it_is() -> None:
         assert code(account) == bound.get(named, set()), role
 
 
+def test_a_rule_without_a_reason_is_named() -> None:
+    rule = "  - apiGroups: [apps]\n    resources: [deployments]\n    verbs: [get]\n"
+    role = "kind: ClusterRole\nmetadata: {name: r}\nrules:\n"
+    (found,) = generate_rbac.rules(f"{role}  # To look,\n  # and no more.\n{rule}")
+    assert (found.reason, list(found.resources)) == ("To look, and no more.", ["deployments (apps)"])
+    with pytest.raises(generate_rbac.NoReasonError, match=r"^role r: say above the rule for deployments what it is "):
+        list(generate_rbac.rules(f"{role}  # To look.\n{rule}{rule}"))
+
+
 def test_every_row_says_what_stops_the_rest() -> None:
     assert [row for row in RIGHTS if len(row[-1]) < 10] == []
 
@@ -100,7 +111,7 @@ def test_every_row_says_what_stops_the_rest() -> None:
 def test_every_account_and_role_is_named() -> None:
     """Also those that have no rights of their own."""
     wanted = {name(each) for each in of("ServiceAccount", *ROLES)}
-    assert wanted - set(re.findall(r"`([a-z-]+)`", SECTION)) == set()
+    assert wanted - set(re.findall(r"`([a-z-]+)`", PAGE)) == set()
 
 
 def test_every_policy_has_its_row_says_how_it_fails_and_is_bound() -> None:

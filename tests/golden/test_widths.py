@@ -2,19 +2,20 @@
 
 import asyncio
 import re
-from datetime import datetime
-from typing import Any
 
 import pytest
 
 from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.openapi import Column, Kind
+from nodeupgrade.api.schema.openapi import Kind
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import RolloutPhase
-from nodeupgrade.cli.screens.formatting import since
 from nodeupgrade.ports.kube import TASKS, UPGRADES
-from tests.golden.cli.cluster import FILES, NOW, WORLD, Cluster, check
+from tests.golden.cli.cluster import FILES, HERE, NOW, WORLD, Cluster, check
+from tools import kubectl_get
+
+MILLISECONDS = re.compile(r"\d:\d\d\.\d+|(?<![\w.])\d+\.\d{3,}(?![\w.])|\b\d+ ?ms\b")
+"""Fractions of a second in a time, a number with three decimals, or milliseconds by name."""
+FOR_PROGRAMS = re.compile(r"^\$ .* -o (?:json|yaml)\b")
 
 SCREENS = (
     "status",
@@ -46,28 +47,24 @@ def test_kubectl_shows_in_80_columns_what_a_person_looks_for_first() -> None:
 
 
 def _got(kind: Kind, cluster: Cluster) -> str:
-    columns = [column for column in kind.columns if not column.wide]
     longest = {UPGRADES: max(RolloutPhase, key=len), TASKS: max(TaskPhase, key=len)}
     resource = next(each for each in longest if each.kind == kind.kind)
-    rows = [["NAME", *(column.name.upper() for column in columns)]]
-    for body in asyncio.run(cluster.kube.list(resource)):
+    bodies = asyncio.run(cluster.kube.list(resource))
+    for body in bodies:
         phase = longest[resource].value
         ready = {"type": "Ready", "reason": phase}  # a rollout that waits has its phase for a reason
         body["status"] = {**body.get("status", {}), "phase": phase, "conditions": [ready]}
-        rows.append([body["metadata"]["name"], *(_value(body, column) for column in columns)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    drawn = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    drawn = kubectl_get.table(kind, bodies, NOW)
     return f"$ kubectl get {kind.plural}\n" + "".join(f"{line}\n" for line in drawn) + "\n"
 
 
-_CONDITION = re.compile(r'conditions\[\?\(@\.type=="(\w+)"\)\]')
-
-
-def _value(body: Json, column: Column) -> str:
-    value: Any = body
-    for part in re.split(r"\.(?![^(]*\))", column.path.removeprefix(".")):
-        if found := _CONDITION.fullmatch(part):
-            value = next((each for each in value.get("conditions", ()) if each["type"] == found[1]), {})
-        else:
-            value = value.get(part, "") if isinstance(value, dict) else ""
-    return since(datetime.fromisoformat(value), NOW) if column.type == "date" and value else str(value)
+def test_no_milliseconds_are_shown_to_people() -> None:
+    printed = [
+        text
+        for path in HERE.glob("*.txt")
+        for text in re.split(r"^(?=\$ )", path.read_text("utf-8"), flags=re.MULTILINE)
+    ]
+    assert [found for text in printed if not FOR_PROGRAMS.match(text) for found in MILLISECONDS.findall(text)] == []
+    assert MILLISECONDS.findall("T09:40:01.246Z, 7.260, 12 ms, but not 1.33.13, 0.9 or 1.7.24") == [
+        "0:01.246", "7.260", "12 ms",
+    ]  # fmt: skip

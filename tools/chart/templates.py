@@ -87,6 +87,7 @@ _BY_KIND = {
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY, times=2),
     ),
 }
+_RUNBOOK = ("runbook_url: docs/", "runbook_url: {{ .Values.monitoring.runbooks }}docs/")
 _DASHBOARD = "nodeupgrade-dashboard"
 _DASHBOARD_DATA = 'data:\n  nodeupgrade.json: {{ .Files.Get "files/dashboard.json" | toJson }}\n'
 _PULL_SECRETS = "{{- with .Values.imagePullSecrets }}\nimagePullSecrets: {{- toYaml . | nindent 2 }}\n{{- end }}\n"
@@ -120,7 +121,7 @@ def _document(source: str, text: str) -> str:
     if manifest["kind"] == "ServiceAccount":
         return escaped.rstrip("\n") + "\n" + _PULL_SECRETS
     if manifest["kind"] in _BY_KIND:
-        return _replaced(source, escaped, _BY_KIND[manifest["kind"]])
+        return _replaced(source, escaped.replace(*_RUNBOOK), _BY_KIND[manifest["kind"]])
     return escaped
 
 

@@ -32,13 +32,14 @@ class Value:
     meaning: str
 
 
-def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
+def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[Value, ...]:
     """Return the values, with the defaults that the operator's Deployment has in the manifests.
 
     Args:
         operator: the Deployment.
         allowed: the content of manifests/allowed.yaml.
         image: the operator's image, without a tag.
+        source: where the files of this version can be read, with a slash at its end; empty if nowhere.
     """
     pod = operator["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -72,7 +73,7 @@ def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
             "manifests/allowed.yaml.",
         ),
         *_of_the_cluster(),
-        *_of_monitoring(),
+        *_of_monitoring(source),
         Value(
             name="cleanup",
             default=False,
@@ -196,12 +197,13 @@ def _of_the_cluster() -> tuple[Value, ...]:
     )
 
 
-def _of_monitoring() -> tuple[Value, ...]:
+def _of_monitoring(source: str) -> tuple[Value, ...]:
     said = {
         "serviceMonitor": "Install a Service and a ServiceMonitor; needs the Prometheus operator.",
         "prometheusRule": "Install a PrometheusRule (docs/generated/metrics.md); needs the Prometheus operator.",
         "dashboard": "Install the Grafana dashboard, as a ConfigMap for Grafana's sidecar.",
     }
+    runbooks = "What precedes `docs/alerts/…` in the `runbook_url` of alerts: where this version's files can be read."
     return (
         *(
             Value(name=f"monitoring.{name}", default=False, schema=_BOOLEAN, meaning=meaning)
@@ -212,6 +214,12 @@ def _of_monitoring() -> tuple[Value, ...]:
             default={},
             schema=_STRINGS,
             meaning="Labels of ServiceMonitor and PrometheusRule for your Prometheus to find them, such as `release`.",
+        ),
+        Value(
+            name="monitoring.runbooks",
+            default=source,
+            schema={**_STRING, "pattern": "^(https?://.*/)?$"},
+            meaning=runbooks,
         ),
     )
 

@@ -36,15 +36,15 @@ class Report:
         print(f"SKIPPED  {what}: {why}", flush=True)
 
 
-def chart(directory: Path, name: ImageName, report: Report) -> None:
+def chart(directory: Path, name: ImageName, source: str, report: Report) -> None:
     """Package the chart with the image of this release."""
     if shutil.which("helm") is None:
         report.skip("chart", "there is no helm on PATH")
         return
     with tempfile.TemporaryDirectory(prefix="nodeupgrade-chart-") as work:
-        source = Path(work) / "nodeupgrade"
-        generate_chart.write(source, image=name.repository)
-        argv = ["helm", "package", f"--destination={directory}", str(source)]
+        written = Path(work) / "nodeupgrade"
+        generate_chart.write(written, image=name.repository, source=source)
+        argv = ["helm", "package", f"--destination={directory}", str(written)]
         subprocess.run(argv, check=True, capture_output=True, timeout=120)
     report.made(directory / f"nodeupgrade-{generate_chart.version()}.tgz")
 
@@ -68,7 +68,7 @@ def make(options: argparse.Namespace, report: Report) -> None:
     for file, text in manifests.rendered(name):
         (directory / file).write_text(text, encoding="utf-8")
         report.made(directory / file)
-    chart(directory, name, report)
+    chart(directory, name, options.source, report)
     (own,) = WHEELS.glob("nodeupgrade-*.whl")
     bill = directory / f"nodeupgrade-{version}.cdx.json"
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -96,6 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__.partition("\n")[0])
     parser.add_argument("--image", required=True, help="name of the image, without a tag")
     parser.add_argument("--url", required=True, help="where the files of the release will be")
+    parser.add_argument("--source", default="", help="where the files of this version can be read; alerts link there")
     parser.add_argument("--platforms", default="linux/amd64,linux/arm64")
     parser.add_argument("--tool", default="podman", help="docker (with buildx), podman or buildah")
     parser.add_argument("--no-image", action="store_true", help="build no image; install.yaml then names its tag")

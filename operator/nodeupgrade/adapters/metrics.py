@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,9 +14,7 @@ from prometheus_client.registry import Collector
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.status import ConditionType
-from nodeupgrade.domain.rollout import conditions
-from nodeupgrade.domain.rollout.counting import finished_runs, group_nodes, is_paused
+from nodeupgrade.domain.rollout.counting import finished_runs, flights, group_nodes, is_paused
 from nodeupgrade.engine.rollout.passes import PassResult
 
 PREFIX = "nodeupgrade_"
@@ -80,18 +80,30 @@ PAUSED = MetricSpec(
     "1 if no further node is started because of spec.action: Pause, the pause annotation, or the failure threshold",
     ("upgrade",),
 )
-STALLED = MetricSpec(
-    "stalled",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "1 if a rollout that is not over needs a person: its condition Stalled is True",
-    ("upgrade",),
+PHASE = MetricSpec(
+    "phase", MetricKind.GAUGE, MetricSubject.NODES, "1 for the phase of the NodeUpgrade", ("upgrade", "phase")
 )
-IMPEDED = MetricSpec(
-    "impeded",
+CONDITION = MetricSpec(
+    "condition",
     MetricKind.GAUGE,
     MetricSubject.NODES,
-    "1 if a node makes no progress: the condition Impeded is True",
+    "1 for each condition of the NodeUpgrade, with its status (True, False or Unknown) and its reason",
+    ("upgrade", "type", "status", "reason"),
+)
+NAMED_NODES = 20
+FLIGHT = MetricSpec(
+    "node_inflight_seconds",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    f"time that a node has been in flight, by name for the {NAMED_NODES} nodes of each NodeUpgrade that have been so "
+    "longest",
+    ("upgrade", "node"),
+)
+NODE_TIMEOUT = MetricSpec(
+    "node_timeout_seconds",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "spec.timeouts.node: time after which the run of a node is aborted",
     ("upgrade",),
 )
 KUBELET_DOWN = MetricSpec(
@@ -193,8 +205,8 @@ LOOP_LAG = MetricSpec(
 BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the version of the operator", ("version",))
 
 METRICS = (
-    NODES, IN_FLIGHT, PAUSED, STALLED, IMPEDED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
-    PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
+    NODES, IN_FLIGHT, FLIGHT, NODE_TIMEOUT, PHASE, CONDITION, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS,
+    ROLLBACKS, PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""
 
@@ -202,7 +214,8 @@ METRICS = (
 # The operator's Prometheus metrics, as the catalogue describes them.
 #
 # Counters count since the start of this process. Gauges are computed from the current state at every scrape, so the
-# gauges of a deleted NodeUpgrade vanish. No metric has a label for the node.
+# gauges of a deleted NodeUpgrade vanish. Only the replica that leads has gauges of NodeUpgrades: another may have led
+# before, and knows only what was true then.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +237,7 @@ class InformerState:
 class State:
     """The state that gauges are computed from."""
 
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
     tasks: Iterable[Task] = ()
     informers: tuple[InformerState, ...] = ()
     queue_depth: int = 0
@@ -289,22 +303,12 @@ class Metrics:
 
     def gauges(self) -> Iterator[Metric]:
         """Yield the gauges, computed from the current state."""
-        state, upgrades = self._state(), tuple(self._upgrades.values())
-        nodes = _gauge(NODES)
-        for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
-            nodes.add_metric((group.upgrade, group.wave, group.phase), count)
-        flying, paused = _gauge(IN_FLIGHT), _gauge(PAUSED)
-        stalled, impeded = _gauge(STALLED), _gauge(IMPEDED)
-        for upgrade in upgrades:
-            flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
-            paused.add_metric((upgrade.name,), is_paused(upgrade))
-            waits = not upgrade.finished and conditions.holds(upgrade.status, ConditionType.STALLED)
-            stalled.add_metric((upgrade.name,), waits)
-            impeded.add_metric((upgrade.name,), conditions.holds(upgrade.status, ConditionType.IMPEDED))
+        state = self._state()
+        yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
         leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
         leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
-        yield from (nodes, flying, paused, stalled, impeded, leads, queue)
+        yield from (leads, queue)
         yield from _informers(state.informers)
 
     def _counter(self, spec: MetricSpec) -> Counter:
@@ -323,6 +327,27 @@ def _version() -> str:
         return version("nodeupgrade")
     except PackageNotFoundError:
         return "unknown"  # run from a checkout
+
+
+def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
+    nodes, tasks = _gauge(NODES), {task.name: task for task in state.tasks}
+    for group, count in group_nodes(tasks.values(), {upgrade.uid for upgrade in upgrades}).items():
+        nodes.add_metric((group.upgrade, group.wave, group.phase), count)
+    flying, lasting, limits = _gauge(IN_FLIGHT), _gauge(FLIGHT), _gauge(NODE_TIMEOUT)
+    phases, conditions, paused = _gauge(PHASE), _gauge(CONDITION), _gauge(PAUSED)
+    for upgrade in upgrades:
+        name, status = upgrade.name, upgrade.status
+        flying.add_metric((name,), len(status.in_flight))
+        for node, lasted in islice(flights(upgrade, tasks, state.now).items(), NAMED_NODES):
+            lasting.add_metric((name, node), lasted.total_seconds())
+        if upgrade.spec is not None:
+            limits.add_metric((name,), upgrade.spec.timeouts.node.total_seconds())
+        if status.phase:
+            phases.add_metric((name, status.phase), 1)
+        for condition in status.conditions:
+            conditions.add_metric((name, condition.type, condition.status, condition.reason), 1)
+        paused.add_metric((name,), is_paused(upgrade))
+    yield from (nodes, flying, lasting, limits, phases, conditions, paused)
 
 
 def _informers(informers: tuple[InformerState, ...]) -> Iterator[Metric]:

@@ -17,6 +17,9 @@ from pathlib import PurePath
 DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
 """Path of the bundle in the image."""
 
+NOTHING = DEFAULT_LOCATION.with_name("nothing")
+"""An empty file of the image."""
+
 MANIFEST = "bundle.json"
 LOADER = PurePath("lib/ld.so")
 LIBRARIES = PurePath("lib")

@@ -8,6 +8,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,28 @@ import yaml
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
+from nodeupgrade.api.upgrade.status import ConditionStatus
+from nodeupgrade.engine.rollout.passes import PassResult
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
-from tests.unit.adapters.test_metrics import Observed
+from tests.contract.kube.conftest import ROOT
+from tests.unit.adapters.test_metrics import NAME, Observed
 from tools import generate_dashboard, generate_metrics
 
 REAL = (pytest.mark.real, pytest.mark.timeout(600))
 VARIABLES = {"$upgrade": ".*", "$__rate_interval": "1m", "$__range": "1h"}
 
+SCRAPED = "cluster"
+"""The label that scraping adds where one Prometheus sees several clusters."""
+
 _EXPOSED = {
-    spec.exposed + ending
+    spec.exposed + ending: (*spec.labels, *more)
     for spec in METRICS
-    for ending in (("_bucket", "_count", "_sum") if spec.kind is MetricKind.HISTOGRAM else ("",))
+    for ending, more in (
+        {"_bucket": ("le",), "_count": (), "_sum": ()} if spec.kind is MetricKind.HISTOGRAM else {"": ()}
+    ).items()
 }
+"""The labels of each series by its name."""
 
 
 def queries() -> dict[str, str]:
@@ -44,17 +54,40 @@ def queries() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("query", [*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())])
-def test_a_query_asks_for_metrics_that_exist(query: str) -> None:
+def asked() -> list[str]:
+    """Return every query of dashboard and alerts."""
+    return [*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())]
+
+
+@pytest.mark.parametrize("query", asked())
+def test_a_query_asks_for_metrics_that_exist_by_labels_that_they_have(query: str) -> None:
     named = set(re.findall(r"\bnodeupgrade_\w+", query))
     assert named
-    assert named <= _EXPOSED
+    assert named <= _EXPOSED.keys()
+    grouped = re.findall(r"\b(?:by|on) \((.*?)\)", query)
+    labels = {label for group in grouped for label in group.split(", ")} | set(re.findall(r"[{,](\w+)[=!]", query))
+    assert labels <= {SCRAPED, *(label for name in named for label in _EXPOSED[name])}
+
+
+def test_an_alert_has_the_labels_that_it_tells_and_says_which_cluster() -> None:
+    for rule in generate_metrics.alerts():
+        told = set(re.findall(r"\$labels\.(\w+)", "".join(rule["annotations"].values())))
+        kept = re.findall(r"\bby \((.*?)\)", rule["expr"])
+        assert kept
+        assert all({SCRAPED, *told} <= set(group.split(", ")) for group in kept[:1]), rule["alert"]
+
+
+def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "alerts").iterdir()}
+    assert pages == {rule["alert"] for rule in generate_metrics.alerts()}
+    for rule in generate_metrics.alerts():
+        page = ROOT / rule["annotations"]["runbook_url"]
+        assert page.read_text(encoding="utf-8").startswith(f"# {rule['alert']}\n")
 
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
-    text = "\n".join((*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())))
-    asked = set(re.findall(r"\bnodeupgrade_\w+", text))
-    assert {spec.exposed for spec in METRICS if not any(name.startswith(spec.exposed) for name in asked)} == {
+    named = set(re.findall(r"\bnodeupgrade_\w+", "\n".join(asked())))
+    assert {spec.exposed for spec in METRICS if not any(name.startswith(spec.exposed) for name in named)} == {
         "nodeupgrade_informer_synced"
     }
 
@@ -107,8 +140,15 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraping]:
 
 
 def happen(observed: Observed) -> None:
-    """Let everything happen once that a counter with labels counts."""
+    """Let everything happen once that a counter with labels counts, and everything be wrong with the rollout."""
     metrics = observed.metrics
+    upgrade = asyncio.run(observed.scene.upgrade(NAME))
+    wrong = tuple(
+        replace(each, type=kind, status=ConditionStatus.TRUE)
+        for each, kind in zip(upgrade.status.conditions, ("Stalled", "Impeded", "Degraded"), strict=False)
+    )
+    status = replace(upgrade.status, in_flight=(observed.tasks[0].name,), conditions=wrong)
+    metrics.passed(NAME, PassResult(upgrade=replace(upgrade, status=status)), 0.25)
     metrics.answered("GET", "200")
     metrics.failed(1.0)
     metrics.lagged(0.7)
@@ -160,8 +200,11 @@ QUIET = {
     'nodeupgrade_leader{pod="b"}': "0+0x1440",
     "nodeupgrade_containers_restarted_total": "0+0x1440",
     'nodeupgrade_paused{upgrade="a"}': "0+0x1440",
-    'nodeupgrade_stalled{upgrade="a"}': "0+0x1440",
-    'nodeupgrade_impeded{upgrade="a"}': "0+0x1440",
+    'nodeupgrade_phase{upgrade="a",phase="Running"}': "1+0x1440",
+    'nodeupgrade_condition{upgrade="a",type="Stalled",status="False",reason="Progressing"}': "1+0x1440",
+    'nodeupgrade_condition{upgrade="a",type="Impeded",status="False",reason="Progressing"}': "1+0x1440",
+    'nodeupgrade_node_inflight_seconds{upgrade="a",node="node-1"}': "60+0x1440",
+    'nodeupgrade_node_timeout_seconds{upgrade="a"}': "1200+0x1440",
     'nodeupgrade_nodes{upgrade="a"}': "3+0x1440",
     "nodeupgrade_kubelet_down_seconds_count": "0+1x1440",
     'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1440",
@@ -178,9 +221,22 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "NodeUpgradeKubeletDownTooLong": ({'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1430 1430+0x10"}, {}),
     "NodeUpgradePaused": ({'nodeupgrade_paused{upgrade="a"}': "1+0x1440"}, {"upgrade": "a"}),
-    "NodeUpgradeStalled": ({'nodeupgrade_stalled{upgrade="a"}': "0+0x1400 1+0x40"}, {"upgrade": "a"}),
+    "NodeUpgradeNodeInFlightTooLong": (
+        {'nodeupgrade_node_inflight_seconds{upgrade="a",node="node-1"}': "60+0x1400 1000+60x40"},
+        {"upgrade": "a", "node": "node-1"},
+    ),
+    "NodeUpgradeStalled": (
+        {
+            f'nodeupgrade_condition{{upgrade="{name}",type="Stalled",status="True",reason="HealthCheckFailed"}}': (
+                "_x1400 1+0x40"
+            )
+            for name in ("a", "over")
+        }
+        | {'nodeupgrade_phase{upgrade="over",phase="Failed"}': "_x1400 1+0x40"},
+        {"upgrade": "a", "reason": "HealthCheckFailed"},
+    ),
     "NodeUpgradeImpeded": (
-        {'nodeupgrade_impeded{upgrade="a"}': "0+0x1400 1+0x40", 'nodeupgrade_inflight{upgrade="a"}': "1+0x1440"},
+        {'nodeupgrade_condition{upgrade="a",type="Impeded",status="True",reason="WriteRefused"}': "_x1400 1+0x40"},
         {"upgrade": "a"},
     ),
     "NodeUpgradeOperatorAbsent": ({"nodeupgrade_build_info": "1+0x720 stale"}, {}),
@@ -211,6 +267,12 @@ def rule_test(name: str | None, series: dict[str, str], labels: dict[str, str]) 
     return {"interval": "1m", "input_series": inputs, "alert_rule_test": expected}
 
 
+def of_cluster(name: str, series: dict[str, str]) -> dict[str, str]:
+    """Return series as a Prometheus has them that sees several clusters."""
+    split = ((*key.partition("{"), values) for key, values in series.items())
+    return {f'{metric}{{{SCRAPED}="{name}"{f",{rest}" if rest else "}"}': values for metric, _, rest, values in split}
+
+
 def run_rule_test(directory: Path, test: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     (directory / "rules.yaml").write_text(yaml.safe_dump(rule_file()))
     body = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
@@ -230,6 +292,21 @@ class TestAlerts:
 
     def test_none_fires_while_nothing_is_wrong(self, tmp_path: Path) -> None:
         done = run_rule_test(tmp_path, rule_test(None, QUIET, {}))
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    @pytest.mark.parametrize("name", [None, *WRONG])
+    def test_of_two_clusters_one_is_named(self, tmp_path: Path, name: str | None) -> None:
+        """Two clusters with a leader each are no alert."""
+        changed, labels = WRONG.get(name or "", ({}, {}))
+        series = {**of_cluster("well", QUIET), **of_cluster("ill", {**QUIET, **changed})}
+        done = run_rule_test(tmp_path, rule_test(name, series, {**labels, SCRAPED: "ill"}))
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def test_prometheus_understands_every_query_of_the_dashboard(self, tmp_path: Path) -> None:
+        rules = [{"record": "x", "labels": {"panel": title}, "expr": query} for title, query in queries().items()]
+        (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+        argv = [have(lambda: prometheus("promtool")), "check", "rules", str(tmp_path / "rules.yaml")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr + done.stdout
 
     def test_control_an_alert_that_does_not_fire_is_noticed(self, tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The tour shows what it says, at any speed."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
+from tests.architecture.test_the_house import CHECKOUT
 from tools import pictures
 from tools.tour import cluster
 from tools.tour.show import main
@@ -29,3 +32,13 @@ def test_the_pictures_show_what_is_printed() -> None:
     kept = {path.stem: path.read_text(encoding="utf-8") for path in pictures.PICTURES.glob("*.svg")}
     assert kept == pictures.record(), "run `python -m tools.pictures`"
     assert not any("@font-face" in picture for picture in kept.values()), "nothing is loaded from elsewhere"
+
+
+def test_readme_shows_a_picture_for_light_and_dark_pages() -> None:
+    shown = set(
+        re.findall(r'(?:src|srcset)="docs/pictures/([\w-]+)\.svg"', (CHECKOUT / "README.md").read_text("utf-8"))
+    )
+    assert shown == {f"status{suffix}" for suffix in pictures.THEMES}
+    for name in shown:
+        picture = (pictures.PICTURES / f"{name}.svg").read_text(encoding="utf-8")
+        assert all(heading in picture for heading in ("VERSION", "PHASE", "PROGRESS", "REASON"))

@@ -3,12 +3,14 @@
 import re
 import threading
 import urllib.request
+from datetime import timedelta
 
 import pytest
 from prometheus_client import generate_latest
 
-from nodeupgrade.adapters.metrics import METRICS, InformerState, Metrics, State, served
+from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, InformerState, Metrics, State, served
 from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import TaskAction, began_at
 from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
@@ -24,10 +26,14 @@ class Observed:
     def __init__(self) -> None:
         self.scene = Scene(parts={"node-1": Part.ROLL_BACK, "node-2": Part.FLAP})
         self.tasks: list[Task] = []
+        self.leads = True
         self.metrics = self.new_operator()
 
     def new_operator(self) -> Metrics:
-        return Metrics(lambda: State(tasks=self.tasks, informers=(INFORMER,), queue_depth=4))
+        return Metrics(self.state)
+
+    def state(self) -> State:
+        return State(now=self.scene.now, tasks=self.tasks, informers=(INFORMER,), queue_depth=4, leads=self.leads)
 
     async def run(self) -> None:
         for n in range(3):
@@ -105,6 +111,54 @@ async def test_a_pause_is_seen() -> None:
     assert observed.value("paused", upgrade=NAME) == 0
 
 
+async def test_phase_and_conditions_are_told_as_they_are(observed: Observed) -> None:
+    status = (await observed.scene.kube.get(UPGRADES, NAME))["status"]
+    assert observed.value("phase", upgrade=NAME, phase=status["phase"]) == 1
+    for each in status["conditions"]:
+        labels = {label: each[label] for label in ("type", "status", "reason")}
+        assert observed.value("condition", upgrade=NAME, **labels) == 1
+    told = generate_latest(observed.metrics.registry).decode()
+    assert told.count("nodeupgrade_phase{") == 1
+    assert told.count("nodeupgrade_condition{") == len(status["conditions"])
+
+
+async def test_a_node_in_flight_is_told_by_name_with_how_long_it_is() -> None:
+    observed = Observed()
+    for n in range(2):
+        await observed.scene.fleet.add_node(f"node-{n}")
+    await observed.scene.apply(NAME, timeouts={"node": "20m"})
+    while (begun := observed.value("node_inflight_seconds", upgrade=NAME, node="node-0")) is None:
+        await observed.step()
+    observed.scene.now += timedelta(minutes=7)
+    assert observed.value("node_inflight_seconds", upgrade=NAME, node="node-0") == begun + 7 * 60
+    assert observed.value("node_timeout_seconds", upgrade=NAME) == 20 * 60
+    assert observed.value("node_inflight_seconds", upgrade=NAME, node="node-1") is None, "it waits for its turn"
+
+
+async def test_of_many_nodes_in_flight_those_are_named_that_have_been_so_longest() -> None:
+    observed, many = Observed(), NAMED_NODES + 5
+    for n in range(many):
+        await observed.scene.fleet.add_node(f"node-{n:02}")
+    await observed.scene.apply(NAME, strategy={"maxConcurrent": many})
+    while observed.value("inflight", upgrade=NAME) != many or any(
+        task.spec.action is TaskAction.WAIT for task in observed.tasks
+    ):
+        await observed.step()
+    began = sorted(began_at(task.spec.run_id) or observed.scene.now for task in observed.tasks)
+    told = re.findall(
+        r"nodeupgrade_node_inflight_seconds\{.*\} (\S+)", generate_latest(observed.metrics.registry).decode()
+    )
+    assert [float(each) for each in told] == [
+        pytest.approx((observed.scene.now - each).total_seconds()) for each in began[:NAMED_NODES]
+    ]
+
+
+async def test_a_replica_that_no_longer_leads_tells_nothing_of_rollouts(observed: Observed) -> None:
+    assert NAME in generate_latest(observed.metrics.registry).decode()
+    observed.leads = False
+    assert NAME not in generate_latest(observed.metrics.registry).decode()
+
+
 def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed: Observed) -> None:
     observed.metrics.answered("GET", "200")
     observed.metrics.lagged(0.7)
@@ -124,7 +178,7 @@ def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed
         'nodeupgrade_reconcile_total{result="error"} 1.0',
     ):
         assert line in told.splitlines()
-    assert not re.search(r"node-\d", told), "no label names a node"
+    assert not re.search(r"node-\d", told), "only nodes in flight are named, and none is"
 
 
 def test_what_is_served_is_in_the_catalogue(observed: Observed) -> None:

@@ -75,7 +75,8 @@ def test_nothing_that_an_image_asks_for_is_loaded() -> None:
     assert container["command"][0] == "/bundle/lib/ld.so"
     masks = [mount for mount in container["volumeMounts"] if mount["mountPath"] == "/etc/ld.so.preload"]
     assert masks == [{"name": "bundle", "mountPath": "/etc/ld.so.preload", "subPath": "nothing", "readOnly": True}]
-    assert ": > /bundle/nothing" in spec["initContainers"][0]["command"][2]
+    provided = spec["initContainers"][0]["command"]
+    assert provided == ["cp", "-R", "/opt/nodeupgrade/bundle/.", "/opt/nodeupgrade/nothing", "/bundle/"]
 
 
 def test_the_agent_is_told_which_pod_has_the_files() -> None:

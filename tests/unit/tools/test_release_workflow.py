@@ -62,6 +62,14 @@ def test_a_base_image_with_its_digest_is_taken(name: str) -> None:
     assert image.base(name) == name
 
 
+def test_an_image_of_ones_own_takes_another_base() -> None:
+    argv = ["make", "--dry-run", "--silent", "images", "CONTAINER_TOOL=podman", "BASE=registry.example/python:3"]
+    said = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert (
+        "podman build --tag nodeupgrade:dev --build-arg=BASE=registry.example/python:3 --file Containerfile ." in said
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["", "python:3.13-slim", "python@sha256:abc", f"{PINNED} --build-arg=x", f"{PINNED}\n", PINNED.upper()]
 )

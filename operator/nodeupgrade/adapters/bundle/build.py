@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
@@ -39,6 +39,9 @@ _LISTED = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+|not found)", re.MULTIL
 _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)$")
 _TIMEOUT_SECONDS = 300
 
+Ignore = Callable[[str, list[str]], set[str]]
+"""Returns which names of a directory are left out."""
+
 
 def build(destination: Path) -> bundle.Manifest:
     """Build a bundle at `destination`, which must be empty or not exist, and return its manifest.
@@ -52,15 +55,15 @@ def build(destination: Path) -> bundle.Manifest:
     interpreter = Path(sys.executable).resolve()
     library = destination / bundle.LIBRARIES / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
-    shutil.copytree(_standard_library(), library, ignore=_ignore_in_standard_library)
+    shutil.copytree(standard_library(), library, ignore=ignored_in_standard_library)
     for found in _closure(ROOTS):
         _copy_distribution(found, library)
     package = Path(nodeupgrade.__file__).parent
     shutil.copytree(package, library / package.name, ignore=_ignore_in_our_package)
-    _compile(library)
+    compile_all(library)
 
     executables = {bundle.LOADER: loader, bundle.INTERPRETER: interpreter}
-    binaries = [interpreter, *_extensions(library)]
+    binaries = [interpreter, *extensions(library)]
     libraries = {bundle.LIBRARIES / name: path for name, path in _shared_libraries(loader, binaries).items()}
     for name, path in {**executables, **libraries}.items():
         _copy(path, destination / name)
@@ -87,16 +90,21 @@ def running_loader() -> Path:
     raise bundle.BundleError("cannot bundle this Python because it does not run on glibc; use a Debian image")
 
 
-def _standard_library() -> Path:
+def standard_library() -> Path:
+    """Return the directory of the standard library.
+
+    Raises:
+        BundleError: it is not laid out as on Debian.
+    """
     found = Path(sysconfig.get_path("stdlib"))
     if sys.platlibdir != "lib" or not (found / "lib-dynload").is_dir():
         raise bundle.BundleError(f"cannot bundle this Python because {found} has no lib-dynload; use a Debian image")
     return found
 
 
-def _ignore_in_standard_library(directory: str, names: list[str]) -> set[str]:
+def ignored_in_standard_library(directory: str, names: list[str]) -> set[str]:
     """Return the names to leave out: unneeded packages at the top, unneeded extensions, and build leftovers."""
-    at_top = Path(directory) == _standard_library()
+    at_top = Path(directory) == standard_library()
     return {
         name
         for name in names
@@ -168,7 +176,8 @@ def _is_licence(entry: PurePath) -> bool:
     return "licenses" in entry.parts or entry.name == "METADATA" or entry.name.startswith("LICEN")
 
 
-def _extensions(library: Path) -> list[Path]:
+def extensions(library: Path) -> list[Path]:
+    """Return the shared objects in a directory."""
     return sorted(path for path in library.rglob("*.so") if path.read_bytes()[:4] == b"\x7fELF")
 
 
@@ -176,7 +185,7 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
     """Return the file, by name, of every library that the loader would load for `binaries`."""
     found: dict[str, Path] = {}
     for binary in binaries:
-        for needed, path in _listed(loader, binary):
+        for needed, path in listed(loader, binary):
             name = PurePath(needed).name
             if path == "not found":
                 raise bundle.BundleError(f"cannot bundle {binary} because its library {name} is missing")
@@ -191,7 +200,7 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
     return found
 
 
-def _listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
+def listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
     """Yield (name, path or "not found") as the loader resolves them, without executing `binary`."""
     listing = subprocess.run(
         [str(loader), "--list", str(binary)],
@@ -203,8 +212,8 @@ def _listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
     yield from ((match["name"], match["path"]) for match in _LISTED.finditer(listing.stdout))
 
 
-def _compile(library: Path) -> None:
-    """Compile everything in a separate process, so that the result depends on the sources alone.
+def compile_all(library: Path) -> None:
+    """Compile a whole directory in a separate process, so that the result depends on the sources alone.
 
     Unchecked-hash files are loaded regardless of the source's time stamp, which differs after every copy.
     """

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -273,6 +273,14 @@ class RunKind(StrEnum):
 def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
     """Return the ID for a new run of a NodeUpgrade."""
     return RunId(f"{_prefix(upgrade_uid)}{now:%Y%m%d%H%M%S}")
+
+
+def began_at(run: RunId) -> datetime | None:
+    """Return when a task's run was started, or its node claimed for it; None if the ID is not one of ours."""
+    try:
+        return datetime.strptime(run[9:23], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def is_run_of(upgrade_uid: str, run: RunId) -> bool:

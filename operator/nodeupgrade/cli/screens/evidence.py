@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
@@ -25,6 +25,7 @@ from nodeupgrade.cli.screens.formatting import (
     since,
     spaced,
     table,
+    to_the_second,
 )
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
@@ -74,8 +75,8 @@ def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
         drawn.add_row(
             step.name,
             Text(step.result.value, BAD if step.result in _UNDONE else ""),
-            NOTHING if step.started_at is None else timestamp(step.started_at),
-            NOTHING if seconds is None else f"{seconds:.3f}",
+            NOTHING if step.started_at is None else to_the_second(step.started_at),
+            NOTHING if seconds is None else f"{seconds:.1f}",
             NOTHING if repeated else step.detail or NOTHING,
         )
     return drawn
@@ -85,7 +86,7 @@ def history(task: Task) -> RenderableType:
     """Draw how earlier runs on the node ended."""
     drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
     for run in task.spec.history:
-        when = NOTHING if run.time is None else timestamp(run.time)
+        when = NOTHING if run.time is None else to_the_second(run.time)
         drawn.add_row(run.upgrade, run.from_version, run.to_version, coloured(run.result.value), when)
     return drawn
 
@@ -151,14 +152,14 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     if report.kubelet.package is not None:
         yield "Package", _package(report.kubelet.package)
     if report.kubelet.down_seconds is not None:
-        yield "Without kubelet", f"{report.kubelet.down_seconds:.3f} seconds"
+        yield "Without kubelet", f"{report.kubelet.down_seconds:.1f} seconds"
     if report.runtime.name:
         yield "Runtime", f"{report.runtime.name} {report.runtime.version}".strip()
     yield from _containers(task)
     yield from _readiness(report)
     if report.started_at:
-        ended = f", ended {timestamp(report.finished_at)}" if report.finished_at else ""
-        yield "Started", f"{timestamp(report.started_at)}{ended}"
+        ended = f", ended {to_the_second(report.finished_at)}" if report.finished_at else ""
+        yield "Started", f"{to_the_second(report.started_at)}{ended}"
     yield "Cordon", cordon(task)
 
 
@@ -219,7 +220,7 @@ def _package(package: KubeletPackage) -> str:
 
 
 def _moment(moment: datetime | None, now: datetime) -> str:
-    return NOTHING if moment is None else f"{timestamp(moment)} ({since(moment, now)} ago)"
+    return NOTHING if moment is None else f"{to_the_second(moment)} ({since(moment, now)} ago)"
 
 
 def _seconds(step: StepStatus) -> float | None:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 
 from nodeupgrade.api.json import timestamp
@@ -76,9 +78,14 @@ def since(moment: datetime | None, now: datetime) -> str:
     return NOTHING if moment is None else lasting(now - moment)
 
 
+def to_the_second(moment: datetime) -> str:
+    """Format a time, to the second."""
+    return timestamp(moment.replace(microsecond=0))
+
+
 def ahead(moment: datetime, now: datetime) -> str:
     """Format a future moment, and how far away it is."""
-    return f"{timestamp(moment)} (in {lasting(moment - now)})" if moment > now else f"{timestamp(moment)} (now)"
+    return f"{to_the_second(moment)} (in {lasting(moment - now)})" if moment > now else f"{to_the_second(moment)} (now)"
 
 
 def spaced(word: str) -> str:
@@ -115,7 +122,8 @@ def table(*columns: str, spare: Sequence[str] = ()) -> "Columns":
     """Start a table in kubectl's style.
 
     Args:
-        columns: Their headings. Only the last column wraps, unless even the columns that must stay are too wide.
+        columns: Their headings. Only the last column wraps, between words. Where even the columns that must stay are
+            too wide, each row takes several lines: what it is about, the other columns, and the last one.
         spare: Columns to leave out, in this order, where the screen is too narrow for all of them.
     """
     return Columns(columns, spare)
@@ -137,7 +145,7 @@ def heading(title: str) -> Group:
 
 
 class Columns:
-    """A table that drops whole columns, and wraps what must stay: no content is ever truncated."""
+    """A table that drops whole columns, and wraps what must stay: no content is truncated, and no name is split."""
 
     GAP = 2
     LAST = 24
@@ -157,14 +165,26 @@ class Columns:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as wide as the screen allows."""
         kept = self._kept(options.max_width)
-        fits = self._width(kept) <= options.max_width
+        if self._width(kept) > options.max_width:
+            yield from self._over_several_lines(kept)
+            return
         drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, self.GAP, 0, 0))
         for index in kept:
-            wraps = index == len(self._headings) - 1 or not fits
-            drawn.add_column(self._headings[index], overflow="fold", no_wrap=not wraps)
+            drawn.add_column(self._headings[index], overflow="fold", no_wrap=index < len(self._headings) - 1)
         for row in self._rows:
             drawn.add_row(*(row[index] for index in kept))
         yield drawn
+
+    def _over_several_lines(self, kept: Sequence[int]) -> RenderResult:
+        first, *others, last = kept
+        yield Text((" " * self.GAP).join(self._headings[index] for index in kept), "bold")
+        for row in self._rows:
+            yield row[first]
+            between = Text()
+            for index in others:
+                between.append(row[index]).append(" " * (self._needs(index) - row[index].cell_len + self.GAP))
+            between.rstrip()
+            yield from (Padding(text, (0, 0, 0, self.GAP)) for text in (between, row[last]) if text)
 
     def _kept(self, width: int) -> list[int]:
         """Return the indexes of the columns that fit."""
@@ -181,7 +201,10 @@ class Columns:
     def _needs(self, index: int) -> int:
         longest = max((line.cell_len for row in self._rows for line in row[index].split()), default=0)
         needed = max(longest, len(self._headings[index]))
-        return min(needed, self.LAST) if index == len(self._headings) - 1 else needed
+        if index < len(self._headings) - 1:
+            return needed
+        word = max((cell_len(word) for row in self._rows for word in row[index].plain.split()), default=0)
+        return max(min(needed, self.LAST), word)
 
 
 # What the conditions of a NodeUpgrade mean in words, by status, with a colour.

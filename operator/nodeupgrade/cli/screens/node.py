@@ -5,7 +5,6 @@ from datetime import datetime
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
@@ -27,6 +26,7 @@ from nodeupgrade.cli.screens.formatting import (
     lasting,
     spaced,
     table,
+    to_the_second,
 )
 from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.node_state import Place
@@ -109,7 +109,7 @@ def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator
         until = report.finished_at or now
         yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
     if spec.deadline and task.verdict is None:
-        yield "Deadline", timestamp(spec.deadline)
+        yield "Deadline", to_the_second(spec.deadline)
     if shown.recorded is not None:
         yield "Recorded", f"{counted(shown.recorded, 'container')} before the run, to compare with afterwards"
     if counts.baseline:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text
@@ -31,6 +30,7 @@ from nodeupgrade.cli.screens.formatting import (
     since,
     spaced,
     table,
+    to_the_second,
 )
 from nodeupgrade.domain.rollout import conditions
 
@@ -147,8 +147,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
     if status.started_at:
         until = status.completed_at or now
-        ended = f", ended {timestamp(status.completed_at)}" if status.completed_at else ""
-        yield "Started", f"{timestamp(status.started_at)}{ended} ({lasting(until - status.started_at)})"
+        ended = f", ended {to_the_second(status.completed_at)}" if status.completed_at else ""
+        yield "Started", f"{to_the_second(status.started_at)}{ended} ({lasting(until - status.started_at)})"
     if status.current_wave and status.current_wave.soak_until:
         yield "Soaking", f"until {ahead(status.current_wave.soak_until, now)}"
     if status.next_window:

@@ -7,12 +7,12 @@ from datetime import timedelta
 from rich.console import RenderableType
 from rich.live import Live
 
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.cli.console import console, say
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER
 from nodeupgrade.cli.reports.overview import Overview
 from nodeupgrade.cli.screens import status
+from nodeupgrade.cli.screens.formatting import to_the_second
 from nodeupgrade.ports.kube import UnavailableError
 
 Look = Callable[[], Awaitable[Sequence[Overview]]]
@@ -59,7 +59,7 @@ class _Lines:
         for seen in rollouts:
             name, text = seen.upgrade.name, status.line(seen)
             if text != self._last.get(name):
-                moment = timestamp(self._world.now().replace(microsecond=0))
+                moment = to_the_second(self._world.now())
                 say(f"{moment} {text}" if self._named else f"{moment} {name}: {text}")
             self._last[name] = text
 

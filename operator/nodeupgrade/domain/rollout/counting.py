@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from nodeupgrade.api.limits import (
@@ -15,7 +15,7 @@ from nodeupgrade.api.limits import (
 )
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.spec import TaskAction, Verdict, began_at
 from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -28,7 +28,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveState,
     WaveStatus,
 )
-from nodeupgrade.api.values import printable
+from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.rollout.actions import Judge, NodeAction
 from nodeupgrade.domain.rollout.departed import NOBODY, Departed
 from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept
@@ -278,6 +278,18 @@ def group_nodes(tasks: Iterable[Task], upgrades: Collection[str]) -> Mapping[Nod
     return Counter(
         NodeGroup(upgrade=task.spec.upgrade_ref.name, wave=task.spec.wave, phase=_phase(task)) for task in mine
     )
+
+
+def flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> dict[NodeName, timedelta]:
+    """Return how long each node in flight has been so, the longest first; one whose run has not begun is left out."""
+    flying = (tasks[name] for name in upgrade.status.in_flight if name in tasks)
+    since = {
+        task.name: began_at(task.spec.run_id)
+        for task in flying
+        if task.spec.upgrade_ref.uid == upgrade.uid and task.spec.action is not TaskAction.WAIT
+    }
+    lasting = ((name, now - began) for name, began in since.items() if began is not None)
+    return dict(sorted(lasting, key=lambda flight: flight[1], reverse=True))
 
 
 def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:

@@ -47,8 +47,9 @@ UNPRIVILEGED = 65532
 """The user that takes files out of an image: whatever is taken must be readable for everyone."""
 
 _BUNDLE_MOUNT, _STAGING_MOUNT = PurePosixPath("/bundle"), PurePosixPath("/staging")
-_NOTHING = "nothing"
-"""An empty file in the volume of the bundle."""
+_NOTHING = bundle.NOTHING.name
+PROVIDE = ("cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", str(bundle.NOTHING), f"{_BUNDLE_MOUNT}/")
+"""Copies the bundle, and an empty file, into the volume of the bundle; the image has no shell."""
 
 PRELOADED = PurePosixPath("/etc/ld.so.preload")
 """Lists libraries that the dynamic loader would load from the image; an empty file is mounted over it."""
@@ -276,13 +277,12 @@ def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
     artifact = task.spec.artifact
     files = [(index, file.image_path) for index, file in enumerate(task.spec.files) if file.image_path is not None]
     bundled = {"name": "bundle", "mountPath": str(_BUNDLE_MOUNT)}
-    provide = f"cp -R {bundle.DEFAULT_LOCATION}/. {_BUNDLE_MOUNT}/ && : > {_BUNDLE_MOUNT}/{_NOTHING}"
     return [
         {
             "name": BUNDLE_CONTAINER,
             "image": settings.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", provide],
+            "command": list(PROVIDE),
             "securityContext": _CONFINED,
             "resources": _RESOURCES,
             "volumeMounts": [bundled],
