@@ -15,13 +15,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import Process, StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
 INNER = "io.kubernetes.cri-o.Annotations"
+SANDBOX = "io.kubernetes.cri-o.SandboxID"
 MANAGER = "io.container.manager"
 NEEDED = ("Labels", "Metadata", "Annotations", "Created", "SandboxID", "Name")
 """Without one of these, each below ``io.kubernetes.cri-o.``, a starting CRI-O deletes the container."""
@@ -61,6 +62,16 @@ def rewritten(container_id: ContainerId, data: bytes, wanted: StoredHashes) -> b
     if _without_hashes(container_id, data) != _without_hashes(container_id, result):
         raise _odd(container_id, "replacing the hash would change more than the hash")
     return result
+
+
+def sandbox_id(container_id: ContainerId, data: bytes) -> SandboxId:
+    """Return the id of the sandbox of a container.
+
+    Raises:
+        OddSpecification: as for read_hashes().
+    """
+    outer, _ = _annotations(container_id, data)
+    return SandboxId(str(outer[SANDBOX]))
 
 
 def _value(container_id: ContainerId, data: bytes, key: str) -> HashValue | None:
@@ -135,7 +146,32 @@ def _odd(container_id: ContainerId, why: str) -> OddSpecification:
 # The before-image of a container of CRI-O: several files as one document. Pure.
 
 ENCODING = "cri-o/config+state"
-CONFIG, STATE = "config.json", "state.json"
+CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSandbox:
+    """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs.
+
+    Attributes:
+        directory: where it is on the node.
+        state: what CRI-O took that process for when it looked last.
+        process: that process.
+    """
+
+    directory: PurePosixPath
+    state: bytes
+    process: Process
+
+    @property
+    def state_path(self) -> PurePosixPath:
+        """Path of the state."""
+        return self.directory / STATE
+
+    @property
+    def marker(self) -> PurePosixPath:
+        """Path of the empty file by which CRI-O knows for good that the pod was stopped."""
+        return self.directory / STOPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +182,13 @@ class StoredContainer:
         directory: where they are on the node.
         config: the OCI specification, with the kubelet's annotations.
         state: what CRI-O took it for when it looked last.
+        sandbox: the pod's own, if it has a process and was not stopped.
     """
 
     directory: PurePosixPath
     config: bytes
     state: bytes
+    sandbox: StoredSandbox | None = None
 
     @property
     def config_path(self) -> PurePosixPath:
@@ -170,11 +208,14 @@ def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
         OddSpecification: one of the files is not what CRI-O writes.
     """
     is_ended(container_id, stored.state)
-    document = {
+    document: dict[str, object] = {
         "directory": str(stored.directory),
         "config": base64.b64encode(stored.config).decode(),
         "state": base64.b64encode(stored.state).decode(),
     }
+    if stored.sandbox is not None:
+        state = base64.b64encode(stored.sandbox.state).decode()
+        document["sandbox"] = {"directory": str(stored.sandbox.directory), "state": state}
     return BeforeImage(
         container_id=container_id,
         encoding=ENCODING,
@@ -199,9 +240,33 @@ def decoded(image: BeforeImage) -> StoredContainer:
             directory=PurePosixPath(str(document["directory"])),
             config=base64.b64decode(document["config"], validate=True),
             state=base64.b64decode(document["state"], validate=True),
+            sandbox=_sandbox(image.container_id, document.get("sandbox")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise OddSpecification(f"cannot read the before-image of container {image.container_id}: {error}") from error
+
+
+def _sandbox(container_id: ContainerId, document: Mapping[str, str] | None) -> StoredSandbox | None:
+    if document is None:
+        return None
+    state = base64.b64decode(document["state"], validate=True)
+    return stored_sandbox(container_id, PurePosixPath(document["directory"]), state)
+
+
+def stored_sandbox(container_id: ContainerId, directory: PurePosixPath, state: bytes) -> StoredSandbox | None:
+    """Return what is stored of the pod of a container; ``None`` if it has no process of its own, or that has ended.
+
+    Raises:
+        OddSpecification: the state is not what CRI-O writes.
+    """
+    try:
+        document = json.loads(state)
+        pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OddSpecification(f"cannot read the {STATE} of the pod of container {container_id}: {error}") from error
+    if not (pid and started) or is_ended(container_id, state):
+        return None
+    return StoredSandbox(directory=directory, state=state, process=Process(pid=pid, started=started))
 
 
 def is_ended(container_id: ContainerId, data: bytes) -> bool:

@@ -154,6 +154,7 @@ class NextStart:
         complaint: why they are unknown.
         files: files that it would read besides the unit's, including those that do not exist yet.
         directories: directories in which it would look for such files.
+        makes: directories that it makes itself where they are missing, which changes the time of their parents.
     """
 
     program: str
@@ -163,6 +164,7 @@ class NextStart:
     complaint: str = ""
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
 
 
 # The container runtime that answers on the CRI socket, as it reports itself.
