@@ -61,6 +61,7 @@ def front_of(plan: RunPlan, exchange: Exchange) -> Front:
     return Front(
         exchange.shield,
         Path(own) / "calls.sock",
+        exchange.upstream,
         lambda peer: callers.described(processes, peer.pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
     )
 
