@@ -16,7 +16,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
+from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls, open_owner
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
@@ -35,6 +35,7 @@ __all__ = [
     "guard_of",
     "log_to_stderr",
     "notify_ready",
+    "open_owner",
     "proxy_behind",
     "runs_in",
 ]

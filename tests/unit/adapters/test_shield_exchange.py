@@ -1,7 +1,9 @@
 """The exchange of sockets: any state that an interruption leaves is completed by the next raise or lower."""
 
+import errno
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
+from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals, open_owner
 from nodeupgrade.adapters.shield.socket import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
@@ -23,6 +25,14 @@ KEPT = "nodeupgrade-runtime.sock"
 CALLS = ("stat", "link", "rename", "unlink", "chmod", "chown", "listxattr", "getxattr", "setxattr")
 
 
+LISTENING = """
+    import socket, sys
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[1])
+    listener.listen()
+    print("listens", flush=True)
+    sys.stdin.read()
+    """
 LOCKING = """
     import fcntl, sys
     lock = open(sys.argv[1], "w")
@@ -247,6 +257,79 @@ def test_a_runtime_that_stopped_and_removed_its_path(rig: Rig) -> None:
     assert (exchange.raised(), exchange.look()) == (False, None)
     exchange.lower()
     assert rig.sockets() == {SHIELD}
+
+
+def test_it_leaves_the_path_to_a_runtime_that_has_ended(rig: Rig) -> None:
+    exchange = rig.exchange()
+    exchange.raise_up()
+    exchange.step_aside()
+    assert exchange.raised(), "the runtime runs"
+    rig.listening["runtime"].close()
+    for _ in range(2):
+        exchange.step_aside()
+        assert (rig.inode(), exchange.raised(), exchange.intended()) == (None, False, True)
+    second = rig.listen("runtime", RUNTIME)
+    exchange.step_aside()
+    assert rig.inode() == second, "that is somebody else's"
+    exchange.raise_again()
+    assert (rig.inode(), rig.inode(KEPT), exchange.restarts()) == (rig.shield, second, 1)
+
+
+def test_what_is_not_raised_has_nothing_to_leave(rig: Rig) -> None:
+    rig.listening["runtime"].close()
+    rig.exchange().step_aside()
+    assert rig.inode() == rig.runtime
+    (rig.directory / KEPT).hardlink_to(rig.path)
+    rig.exchange().step_aside()
+    assert rig.inode() == rig.runtime
+
+
+@pytest.mark.parametrize("then", ["raise", "lower"])
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_while_it_leaves_the_path(tmp_path: Path, then: str, after: bool) -> None:
+    for number in range(1, 100):
+        with ExitStack() as stack:
+            rig = fresh(tmp_path, stack, number)
+            rig.exchange().raise_up()
+            rig.listening["runtime"].close()
+            killed = False
+            try:
+                rig.exchange(Mortal(number, after=after)).step_aside()
+            except Killed:
+                killed = True
+            second = rig.listen("runtime", RUNTIME)
+            rig.exchange().raise_again() if then == "raise" else rig.exchange().lower()
+            assert rig.inode() == (rig.shield if then == "raise" else second)
+            assert rig.inode(KEPT) == (second if then == "raise" else None)
+        if not killed:
+            return
+    pytest.fail("it never came to an end")
+
+
+def test_the_end_of_whoever_listens_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / RUNTIME
+    assert open_owner(path) is None
+    command = [sys.executable, "-c", textwrap.dedent(LISTENING), str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runtime:
+        assert runtime.stdout is not None
+        runtime.stdout.readline()
+        owner = open_owner(path)
+        assert owner is not None
+        assert select.select([owner], [], [], 0)[0] == []
+        runtime.kill()
+        assert select.select([owner], [], [], 60)[0] == [owner]
+        os.close(owner)
+    assert open_owner(path) is None
+
+
+def test_where_a_process_cannot_be_followed_nobody_is_the_owner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older kernel; whether it still listens is then asked again and again."""
+
+    def unknown(_pid: int) -> int:
+        raise OSError(errno.ENOSYS, "no such call")
+
+    monkeypatch.setattr(os, "pidfd_open", unknown)
+    assert open_owner(rig.path) is None
 
 
 def test_a_path_that_somebody_removed_is_put_back(rig: Rig) -> None:

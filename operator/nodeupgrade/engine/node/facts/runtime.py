@@ -33,7 +33,7 @@ def find(
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
         name=node.runtime.kind.name,
-        unproven=node.runtime.kind.unproven,
+        unproven=node.runtime.kind.unproven(info.version),
         unit=unit,
         process=info.process,
         owner="" if info.process is None else _owner(node.files, info.process.pid),
@@ -78,6 +78,7 @@ def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSo
         mounted=path is not None and is_mount_point(table, path),
         exchangeable=kind.exchangeable_socket,
         why_no_shield=kind.why_no_shield,
+        needs_free_path=kind.needs_free_path,
         unknown=unknown,
     )
 
