@@ -86,7 +86,8 @@ _CGROUPS = "lab-cgroups.service"
 # An archive of Docker's form names its image; containers-storage wants that name as the destination. Some
 # archives have their files in ``./``.
 _IMPORT = """\
-name=$(tar --extract --to-stdout --no-anchored --file "$1" manifest.json | sed 's/.*"RepoTags": *\\["\\([^"]*\\)".*/\\1/') &&
+name=$(tar --extract --to-stdout --no-anchored --file "$1" manifest.json |
+    sed 's/.*"RepoTags": *\\["\\([^"]*\\)".*/\\1/') &&
     skopeo copy --quiet "docker-archive:$1" "containers-storage:$name"
 """
 

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, credentials
 
 # Says who a process is, for people.
 
@@ -47,7 +46,6 @@ def described(processes: ProcessTable, pid: int, *, kubelet: PurePosixPath, unit
 
 PREFACE = b"PRI"
 """How every HTTP/2 connection begins, and no request of HTTP/1.1."""
-CREDENTIALS = struct.Struct("3i")
 BACKLOG = 1024
 BUSY_SECONDS = 0.05
 PATIENCE_SECONDS = 20.0
@@ -132,7 +130,7 @@ class Front:
         return outer
 
     def _pass_on(self, outer: "_Side") -> None:
-        task = asyncio.ensure_future(self._connect(outer, self._met(_peer(outer.socket))))
+        task = asyncio.ensure_future(self._connect(outer, self._met(Peer(*credentials(outer.socket)))))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -270,8 +268,3 @@ class _Side(asyncio.Protocol):
         self.lost()
         if self.other is not None:
             self.other.end()
-
-
-def _peer(connection: socket.socket) -> Peer:
-    pid, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-    return Peer(pid, uid)

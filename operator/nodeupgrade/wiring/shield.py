@@ -14,9 +14,9 @@ from nodeupgrade.adapters.cri.proxy import Proxy, Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, open_listener
 from nodeupgrade.adapters.proc.processes import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls, open_owner
+from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
@@ -35,7 +35,7 @@ __all__ = [
     "guard_of",
     "log_to_stderr",
     "notify_ready",
-    "open_owner",
+    "open_listener",
     "proxy_behind",
     "runs_in",
 ]

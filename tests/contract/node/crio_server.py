@@ -142,7 +142,8 @@ class CrioServer:
             context.abort(grpc.StatusCode.NOT_FOUND, "could not find container")
         status = pb.ContainerStatus(
             id=item.identity, state=STATES[item.state["status"]], started_at=nanoseconds(item.state["started"]),
-            created_at=nanoseconds(item.state["created"]), exit_code=item.state.get("exitCode") or 0, annotations=item.annotations,
+            created_at=nanoseconds(item.state["created"]), exit_code=item.state.get("exitCode") or 0,
+            annotations=item.annotations,
         )  # fmt: skip
         info = {"sandboxID": item.sandbox, "pid": item.state["pid"], "runtimeSpec": {}, "privileged": False}
         return pb.ContainerStatusResponse(status=status, info={"info": json.dumps(info)} if request.verbose else {})
@@ -151,7 +152,8 @@ class CrioServer:
         told = self._storage.sandboxes[identity]
         return pb.PodSandbox(
             id=identity, metadata=pb.PodSandboxMetadata(name=told["name"], uid=told["uid"], namespace="contract"),
-            state=READINESS[told["ready"]], created_at=nanoseconds(CREATED), annotations={"kubernetes.io/config.source": "api"},
+            state=READINESS[told["ready"]], created_at=nanoseconds(CREATED),
+            annotations={"kubernetes.io/config.source": "api"},
         )  # fmt: skip
 
     def _sandbox_status(self, request: pb.PodSandboxStatusRequest, context: grpc.ServicerContext) -> Message:

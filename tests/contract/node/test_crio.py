@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.crio.daemon import UNIT
-from nodeupgrade.adapters.crio.metadata import OddSpecification
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
@@ -124,13 +124,13 @@ def test_a_container_whose_state_is_missing_is_refused(world: CrioWorld) -> None
     container_id = world.start_container(OLD)
     (world.storage.directory(container_id) / "state.json").unlink()
 
-    with pytest.raises(OddSpecification, match=r"no state\.json .* would delete it"):
+    with pytest.raises(OddMetadata, match=r"no state\.json .* would delete it"):
         image_of(world, container_id)
 
 
 @pytest.mark.parametrize("odd", ["../../etc", "", "a/b"])
 def test_an_id_that_is_no_name_leads_nowhere(world: CrioWorld, odd: str) -> None:
-    with pytest.raises(OddSpecification, match="not an id"):
+    with pytest.raises(OddMetadata, match="not an id"):
         world.runtime.before_images([ContainerId(odd)])
 
 
@@ -329,6 +329,22 @@ def test_it_does_not_start_where_somebody_listens_already(world: CrioWorld) -> N
         type(world.server)(world.socket, world.storage, lambda: RUNS)  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    ("version", "proven"),
+    [
+        ("1.33.13", True),
+        ("1.33.0", True),
+        ("1.36.3", True),
+        ("1.3.3", False),
+        ("1.30.14", False),
+        ("1.37.0-dev", False),
+    ],
+)
+def test_only_versions_of_which_runs_are_known_need_no_acceptance(world: CrioWorld, version: str, proven: bool) -> None:
+    assert (world.runtime.kind.unproven(version) == "") is proven
+    assert world.runtime.kind.unproven(world.runtime.info().version) == ""
+
+
 def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
     container_id = world.start_container(OLD)
     path = config(world, container_id)
@@ -339,7 +355,7 @@ def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
 
     assert seen is not None
     assert seen.hashes == OLD, "the annotation outside is not the one that counts"
-    with pytest.raises(OddSpecification, match="in one place"):
+    with pytest.raises(OddMetadata, match="in one place"):
         image_of(world, container_id)
 
 

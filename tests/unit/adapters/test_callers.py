@@ -115,7 +115,7 @@ async def test_what_is_no_grpc_is_passed_on_to_the_runtime(tmp_path: Path, reque
     async with door(tmp_path, lambda *_: pytest.fail("this is no gRPC")):
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
         pieces = [bytes([byte]) for byte in request_line] if pause else [request_line]
-        for piece in pieces[:5] + [b"".join(pieces[5:])]:
+        for piece in (*pieces[:5], b"".join(pieces[5:])):
             writer.write(piece)
             await asyncio.sleep(pause)
         writer.write_eof()

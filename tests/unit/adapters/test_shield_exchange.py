@@ -1,9 +1,7 @@
 """The exchange of sockets: any state that an interruption leaves is completed by the next raise or lower."""
 
-import errno
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals, open_owner
+from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
 from nodeupgrade.adapters.shield.socket import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
@@ -25,14 +23,6 @@ KEPT = "nodeupgrade-runtime.sock"
 CALLS = ("stat", "link", "rename", "unlink", "chmod", "chown", "listxattr", "getxattr", "setxattr")
 
 
-LISTENING = """
-    import socket, sys
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(sys.argv[1])
-    listener.listen()
-    print("listens", flush=True)
-    sys.stdin.read()
-    """
 LOCKING = """
     import fcntl, sys
     lock = open(sys.argv[1], "w")
@@ -304,32 +294,6 @@ def test_killed_while_it_leaves_the_path(tmp_path: Path, then: str, after: bool)
         if not killed:
             return
     pytest.fail("it never came to an end")
-
-
-def test_the_end_of_whoever_listens_is_seen(tmp_path: Path) -> None:
-    path = tmp_path / RUNTIME
-    assert open_owner(path) is None
-    command = [sys.executable, "-c", textwrap.dedent(LISTENING), str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runtime:
-        assert runtime.stdout is not None
-        runtime.stdout.readline()
-        owner = open_owner(path)
-        assert owner is not None
-        assert select.select([owner], [], [], 0)[0] == []
-        runtime.kill()
-        assert select.select([owner], [], [], 60)[0] == [owner]
-        os.close(owner)
-    assert open_owner(path) is None
-
-
-def test_where_a_process_cannot_be_followed_nobody_is_the_owner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older kernel; whether it still listens is then asked again and again."""
-
-    def unknown(_pid: int) -> int:
-        raise OSError(errno.ENOSYS, "no such call")
-
-    monkeypatch.setattr(os, "pidfd_open", unknown)
-    assert open_owner(rig.path) is None
 
 
 def test_a_path_that_somebody_removed_is_put_back(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""The shield in front of a runtime that does not start where anybody listens, and that answers more than gRPC: CRI-O."""
+"""The shield in front of CRI-O, which does not start where anybody listens, and answers HTTP/1.1 besides gRPC."""
 
 import asyncio
 import sys

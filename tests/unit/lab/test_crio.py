@@ -19,7 +19,7 @@ from e2e.lab.runtimes.crio import PROGRAMS, STORAGE, VERSION, Crio
 from e2e.lab.runtimes.runc import wrapper
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.runtime import SOCKETS_BESIDE
-from tests.contract.node import cripods
+from tests.contract.node import cripods, wire
 
 
 @pytest.fixture(autouse=True)
@@ -125,12 +125,12 @@ class Wire:
 
 
 def test_pods_without_a_kubelet_need_nothing_that_only_a_kubelet_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = Wire({})
-    monkeypatch.setattr(cripods.wire, "call", wire.call)
+    noted = Wire({})
+    monkeypatch.setattr(wire, "call", noted.call)
 
     cripods.CriPods(Path("/run/crio/crio.sock"), nodeimages.BUSYBOX).start(StoredHashes(container=None))
 
-    sandbox, container = wire.asked["RunPodSandbox"][1], wire.asked["CreateContainer"][2]
+    sandbox, container = noted.asked["RunPodSandbox"][1], noted.asked["CreateContainer"][2]
     assert sandbox[8][1].endswith(".slice"), "where systemd makes the groups, it has to be one"
     assert (sandbox[3], "/" in container[11]) == ("/var/log", False), "these folders are there"
 

@@ -117,7 +117,7 @@ class CrioRuntime:
         """Read the stored files; until CRI-O restarts, the CRI may serve what they held before.
 
         Raises:
-            OddSpecification: the files of a container have an unknown form and cannot be rewritten.
+            OddMetadata: the files of a container have an unknown form and cannot be rewritten.
         """
         return self._store.before_images((self._daemon or self._asked()).storage, ids)
 

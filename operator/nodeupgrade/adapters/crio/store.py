@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
@@ -20,10 +21,11 @@ from nodeupgrade.adapters.cri.client import (
     sandbox_of,
     uses_host_network,
 )
+from nodeupgrade.adapters.cri.stored import OddMetadata, conflict, gone, require_other_hashes_only
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
+    RUNTIME,
     STATE,
-    OddSpecification,
     StoredContainer,
     StoredSandbox,
     decoded,
@@ -36,7 +38,7 @@ from nodeupgrade.adapters.crio.metadata import (
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
@@ -65,7 +67,7 @@ class SpecificationStore:
             ids: of the containers.
 
         Raises:
-            OddSpecification: the files of a container cannot be rewritten.
+            OddMetadata: the files of a container cannot be rewritten.
         """
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
         return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
@@ -78,7 +80,7 @@ class SpecificationStore:
         Raises:
             MetadataConflict: the stored file is neither the before-image's nor the wanted one.
             ContainerGone: there is no such container.
-            OddSpecification: a before-image cannot be rewritten.
+            OddMetadata: a before-image cannot be rewritten.
         """
         writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
         for image, hashes in changes:
@@ -86,7 +88,7 @@ class SpecificationStore:
             wanted = rewritten(image.container_id, before.config, hashes)
             present = self._present(image, before)
             if present not in {before.config, wanted}:
-                raise _conflict(image)
+                raise conflict(image.container_id, CONFIG)
             self._files.tidy(before.config_path)
             if present != wanted:
                 writes[before.config_path] = image, wanted
@@ -105,12 +107,11 @@ class SpecificationStore:
         self._files.tidy(before.config_path)
         if present == before.config:
             return
-        try:
-            restored = rewritten(image.container_id, present, image.hashes)
-        except OddSpecification as error:
-            raise _conflict(image) from error
-        if restored != before.config:
-            raise _conflict(image)
+        require_other_hashes_only(
+            partial(rewritten, image.container_id, present, image.hashes),
+            before.config,
+            conflict(image.container_id, CONFIG),
+        )
         self._put(before.config_path, before.config, image)
 
     def tidy_states(self, images: Iterable[BeforeImage]) -> None:
@@ -157,9 +158,7 @@ class SpecificationStore:
             return None
         state = self._files.read(directory / STATE)
         if state is None:
-            raise OddSpecification(
-                f"there is no {STATE} of container {container_id}, without which CRI-O would delete it"
-            )
+            raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
         sandbox = self._sandbox(storage, container_id, config)
         return StoredContainer(directory=directory, config=config, state=state, sandbox=sandbox)
 
@@ -172,9 +171,7 @@ class SpecificationStore:
 
     def _present(self, image: BeforeImage, before: StoredContainer) -> bytes:
         if (present := self._files.read(before.config_path)) is None:
-            raise ContainerGone(
-                f"cannot change the stored hash of container {image.container_id} because CRI-O no longer holds it"
-            )
+            raise gone(image.container_id, runtime=RUNTIME)
         return present
 
     def _put(self, path: PurePosixPath, data: bytes, image: BeforeImage) -> None:
@@ -188,7 +185,7 @@ class SpecificationStore:
 
 def _directory(storage: PurePosixPath, identity: str) -> PurePosixPath:
     if not NAME.fullmatch(identity):
-        raise OddSpecification(f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's")
+        raise OddMetadata(f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's")
     return storage / identity / USER_DATA
 
 
@@ -196,13 +193,6 @@ def _states(stored: StoredContainer) -> Iterator[PurePosixPath]:
     yield stored.state_path
     if stored.sandbox is not None:
         yield stored.sandbox.state_path
-
-
-def _conflict(image: BeforeImage) -> MetadataConflict:
-    return MetadataConflict(
-        f"cannot change the stored hash of container {image.container_id} because its config.json is not what was "
-        "read before; somebody else wrote it, and it was left as it is"
-    )
 
 
 # Builds the Inventory of a node from the answers of the CRI, and from ``/proc``.
@@ -239,10 +229,13 @@ class Known:
     networks: dict[str, bool] = field(default_factory=dict)
 
     def learn(
-        self, containers: Mapping[str, cri.ContainerStatusResponse], sandboxes: Mapping[str, cri.PodSandboxStatusResponse]
+        self,
+        containers: Mapping[str, cri.ContainerStatusResponse],
+        sandboxes: Mapping[str, cri.PodSandboxStatusResponse],
     ) -> None:
         """Keep what verbose statuses say."""
-        self.pids |= {i: pid_in(status.info) for i, status in (*containers.items(), *sandboxes.items())}
+        self.pids |= {i: pid_in(status.info) for i, status in containers.items()}
+        self.pids |= {i: pid_in(status.info) for i, status in sandboxes.items()}
         self.date(containers)
         self.networks |= {i: uses_host_network(status) for i, status in sandboxes.items()}
 

@@ -1,7 +1,6 @@
 """The shield's sockets and its log. The executor imports this package, so nothing here is slow to import."""
 
 from nodeupgrade.adapters.shield.host import HostShield
-from nodeupgrade.adapters.shield.owner import open_owner
 from nodeupgrade.adapters.shield.socket import Exchange, Refusals, WaitingCalls
 
-__all__ = ["Exchange", "HostShield", "Refusals", "WaitingCalls", "open_owner"]
+__all__ = ["Exchange", "HostShield", "Refusals", "WaitingCalls"]

@@ -103,9 +103,9 @@ async def _step_aside(exchange: wiring.Exchange) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         if exchange.raised():
-            owner = await asyncio.to_thread(wiring.open_owner, exchange.upstream())
-            if owner is not None:
-                await _end_of(owner)
+            runtime = await asyncio.to_thread(wiring.open_listener, exchange.upstream())
+            if runtime is not None:
+                await _end_of(runtime)
             await asyncio.to_thread(_succeeds, exchange.step_aside)
 
 

@@ -266,7 +266,10 @@ def test_a_runtime_that_does_not_show_what_still_runs_gets_no_kubelet_and_no_has
 def test_what_it_wrongly_remembers_is_put_back_even_if_it_shows_every_container(node: Node, overruled: bool) -> None:
     """It may take a pod for ended and none of its containers, and the kubelet would make them all a second time."""
     node.with_baseline(a=LIVES)
-    nothing, noted = "reinstate() {\n    :\n    false\n}", f"reinstate() {{\n    echo reinstate >> {node.root}/calls\n}}"
+    nothing, noted = (
+        "reinstate() {\n    :\n    false\n}",
+        f"reinstate() {{\n    echo reinstate >> {node.root}/calls\n}}",
+    )
     assert nothing in node.read("rescue.sh")
     node.write("rescue.sh", node.read("rescue.sh").replace(nothing, noted))
     if overruled:
