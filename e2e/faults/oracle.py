@@ -21,6 +21,7 @@ LEFT_OVER = (
     "etc/kubernetes/manifests/.*", "var/lib/kubelet/.*nodeupgrade*", "run/nodeupgrade-rescue*",
     "run/nodeupgrade-shield*", "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
     "run/systemd/system/containerd.service.d/*nodeupgrade*", "var/lib/docker/containers/*/.*nodeupgrade*",
+    "run/crio/nodeupgrade-*", "var/lib/containers/storage/overlay-containers/*/userdata/.*nodeupgrade*",
 )  # fmt: skip
 
 

@@ -72,10 +72,14 @@ class FaultRun:
             self.known.setdefault((container.id, self.old), container.served_hash)
         self.runs_before = {path.name for path in self.runs()}
         self.manifests_before = self.manifests()
-        wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}} | spec
+        wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}, **self._accepted()} | spec
         wanted |= {"files": self.files} if self.files else {}
         wanted |= packages.HOLD if self.packaged else {}
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
+
+    def _accepted(self) -> Object:
+        """A node of the lab can be lost, so a version of the runtime that is new to us is no reason to refuse it."""
+        return {"preflight": {"accept": ["runtime_is_proven"]}} if self.cluster.node.runtime.version else {}
 
     def journal(self) -> Journal:
         """Read the journal of the newest attempt from the node's disk."""

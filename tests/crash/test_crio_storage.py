@@ -23,9 +23,11 @@ from tests.doubles.node.storage.disk import ModelDisk
 STORAGE = PurePosixPath("/var/lib/containers/storage/overlay-containers")
 OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))
 IDS = [ContainerId("c1"), ContainerId("c2")]
-RUNS, ENDED = (go_json({"status": status, "pid": 7, "initPid": 7} | more).encode() for status, more in (
+RUNS, ENDED = (go_json({"status": status, "initPid": 7, "initStartTime": "70"} | more).encode() for status, more in (
     ("running", {}), ("stopped", {"exitCode": 255}),
 ))  # fmt: skip
+POD = ContainerId("s")
+"""Both containers share the PIDs of its process."""
 
 
 def config(container_id: str) -> str:
@@ -36,16 +38,21 @@ def state(container_id: str) -> str:
     return f"{STORAGE}/{container_id}/userdata/state.json"
 
 
+def marker() -> str:
+    return f"{STORAGE}/{POD}/userdata/stopped"
+
+
 class Storage:
-    """The storage of two containers, and how far a change has come."""
+    """The storage of two containers of a pod, and how far a change has come."""
 
     def __init__(self) -> None:
         self.disk = ModelDisk()
-        self.store = SpecificationStore(HostFiles(disk=self.disk))
+        self.store = SpecificationStore(HostFiles(disk=self.disk), lives=lambda _process: True)
         for container_id in IDS:
-            made = specification(container_id, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox="s")
+            made = specification(container_id, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox=POD)
             self.disk.put(config(container_id), go_json(made, indent=True).encode())
             self.disk.put(state(container_id), RUNS)
+        self.disk.put(state(POD), RUNS)
         self.images = list(self.store.before_images(STORAGE, IDS).values())
         self.calls = 0
 
@@ -86,8 +93,9 @@ def after_rewriting() -> Storage:
 
 def after_an_error() -> Storage:
     storage = Storage()
-    for container_id in IDS:
-        storage.disk.put(state(container_id), ENDED)
+    for identity in (*IDS, POD):
+        storage.disk.put(state(identity), ENDED)
+    storage.disk.put(marker(), b"")
     return storage
 
 
@@ -99,7 +107,8 @@ CHANGES = pytest.mark.parametrize(
 
 
 def files(storage: Storage) -> dict[str, bytes | None]:
-    return {path: storage.disk.content(path) for i in IDS for path in (config(i), state(i))}
+    paths = (*(path for i in IDS for path in (config(i), state(i))), state(POD), marker())
+    return {path: storage.disk.content(path) for path in paths}
 
 
 def torn(make: Callable[[], Storage], change: Callable[[Storage], None]) -> tuple[int, set[str]]:
@@ -159,6 +168,15 @@ def test_killed_between_any_two_system_calls(make: Callable[[], Storage], change
             assert number > 10
             return
     pytest.fail("it never came to an end")
+
+
+def test_a_reinstated_storage_is_what_it_was() -> None:
+    storage = after_an_error()
+
+    reinstated(storage)
+
+    assert files(storage) == files(Storage())
+    assert files(storage)[marker()] is None
 
 
 def test_a_restored_storage_is_what_it_was() -> None:

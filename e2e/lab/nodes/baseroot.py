@@ -48,13 +48,18 @@ def ensure(progress: Progress, runtime: LabRuntime | None = None) -> Path:
         runtime: of the nodes; containerd by default.
     """
     runtime = runtime or runtime_named("containerd")
-    kind = "" if isinstance(runtime, Containerd) else f"-{runtime.name}"
-    target = paths.cache_root() / "roots" / f"{_SUITE}{kind}-r{_RECIPE}"
+    target = directory(runtime)
     if not target.is_dir():
         with locked("base-root", progress):
             if not target.is_dir():
                 _make(target, runtime, progress)
     return target
+
+
+def directory(runtime: LabRuntime) -> Path:
+    """Return where the base root of nodes with a runtime is, or will be."""
+    kind = "" if isinstance(runtime, Containerd) else f"-{runtime.name}{runtime.version}"
+    return paths.cache_root() / "roots" / f"{_SUITE}{kind}-r{_RECIPE}"
 
 
 def copy(destination: Path, runtime: LabRuntime, progress: Progress) -> None:

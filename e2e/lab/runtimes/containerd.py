@@ -35,6 +35,7 @@ class Containerd:
     packages = ("containerd", "runc")
     serves_its_socket = True
     shares_monitors = True
+    version = ""
     keeps_digests = True
 
     @property

@@ -21,6 +21,7 @@ from e2e.lab.nodes import nodeimages
 from e2e.lab.oracle import snapshot_reader
 from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.runtimes.cri import cri_flags
+from e2e.lab.runtimes.runc import wrapper
 
 SOCKET = "/run/crio/crio.sock"
 STORAGE = "var/lib/containers/storage/overlay-containers"
@@ -56,8 +57,6 @@ Before=kubelet.service
 
 [Service]
 Type=notify
-# Left by systemd, empty; CRI-O would take them for controllers that runc can use.
-ExecStartPre=-/bin/sh -c 'rmdir /sys/fs/cgroup/hugetlb /sys/fs/cgroup/net_cls,net_prio /sys/fs/cgroup/perf_event'
 ExecStart=/usr/local/bin/crio
 TasksMax=infinity
 LimitNOFILE=1048576
@@ -68,23 +67,27 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
-# Scores below our own cannot be set from inside a node, nor limits on huge pages.
-_RUNC = """\
-#!/bin/sh
-bundle=
-for word; do
-    case $before in --bundle|-b) bundle=$word ;; esac
-    before=$word
-done
-if [ -n "$bundle" ] && [ -f "$bundle/config.json" ]; then
-    sed -i -e 's/"oomScoreAdj": *-[0-9]*/"oomScoreAdj":0/' -e 's/"hugepageLimits"/"hugepageLimitsOff"/' \
-        "$bundle/config.json"
-fi
-exec /usr/sbin/runc "$@"
+NO_HUGE_PAGES = 's/"hugepageLimits"/"hugepageLimitsOff"/'
+"""A node of the lab cannot set limits on huge pages."""
+# In a unit of its own, which no restart of CRI-O runs again: nobody could tell what it does to the node.
+_CGROUPS_UNIT = """\
+[Unit]
+Description=Take away what systemd left empty, and CRI-O would take for controllers that runc can use
+Before=crio.service
+
+[Service]
+Type=oneshot
+ExecStart=-/bin/sh -c 'rmdir /sys/fs/cgroup/hugetlb /sys/fs/cgroup/net_cls,net_prio /sys/fs/cgroup/perf_event'
+
+[Install]
+WantedBy=multi-user.target
 """
-# An archive of Docker's form names its image; containers-storage wants that name as the destination.
+_CGROUPS = "lab-cgroups.service"
+# An archive of Docker's form names its image; containers-storage wants that name as the destination. Some
+# archives have their files in ``./``.
 _IMPORT = """\
-name=$(tar --extract --to-stdout --file "$1" manifest.json | sed 's/.*"RepoTags": *\\["\\([^"]*\\)".*/\\1/') &&
+name=$(tar --extract --to-stdout --no-anchored --file "$1" manifest.json |
+    sed 's/.*"RepoTags": *\\["\\([^"]*\\)".*/\\1/') &&
     skopeo copy --quiet "docker-archive:$1" "containers-storage:$name"
 """
 
@@ -101,6 +104,7 @@ class Crio:
     shares_monitors = False
     packages = ("conmon", "runc", "skopeo")
     keeps_digests = False
+    version = VERSION
 
     @property
     def kubelet_settings(self) -> Mapping[str, object]:
@@ -116,8 +120,9 @@ class Crio:
         for name in PROGRAMS:
             shutil.copy2(found / name, root / "usr/local/bin" / name)
         for path, text, mode in (
-            ("usr/local/sbin/runc", _RUNC, 0o755),
-            ("etc/systemd/system/crio.service", _UNIT, 0o644),
+            ("usr/local/sbin/runc", wrapper(NO_HUGE_PAGES), 0o755),
+            (f"etc/systemd/system/{self.unit}", _UNIT, 0o644),
+            (f"etc/systemd/system/{_CGROUPS}", _CGROUPS_UNIT, 0o644),
             ("etc/containers/policy.json", '{"default": [{"type": "insecureAcceptAnything"}]}\n', 0o644),
         ):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +130,8 @@ class Crio:
             (root / path).chmod(mode)
         wanted = root / "etc/systemd/system/multi-user.target.wants"
         wanted.mkdir(exist_ok=True)
-        (wanted / self.unit).symlink_to(f"/etc/systemd/system/{self.unit}")
+        for unit in (self.unit, _CGROUPS):
+            (wanted / unit).symlink_to(f"/etc/systemd/system/{unit}")
 
     def files(self) -> Mapping[str, str]:
         """Return CRI-O's configuration."""

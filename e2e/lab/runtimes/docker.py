@@ -9,6 +9,7 @@ from e2e.lab.errors import LabError
 from e2e.lab.nodes import nodeimages
 from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.runtimes import docker_snapshot
+from e2e.lab.runtimes.runc import wrapper
 
 _DAEMON = {
     "live-restore": True,
@@ -19,30 +20,6 @@ _DAEMON = {
     "iptables": False,
     "ip-forward": False,
 }
-
-# Scores below our own cannot be set from inside a node, and a privileged container cannot have capabilities that the
-# node itself lacks. containerd takes that into account, Docker has no option for it. Found before Debian's runc.
-_RUNC = r"""#!/bin/sh
-bundle= before=
-for word; do
-    case $before in --bundle|-b) bundle=$word ;; esac
-    before=$word
-done
-if [ -n "$bundle" ] && [ -f "$bundle/config.json" ]; then
-    edit='s/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/'
-    held=$(sed -n 's/^CapBnd:[[:space:]]*/0x/p' /proc/self/status) number=0
-    for name in CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE \
-        NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT \
-        SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE \
-        AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ \
-        PERFMON BPF CHECKPOINT_RESTORE; do
-        [ $((held >> number & 1)) = 1 ] || edit="$edit;s/\"CAP_$name\",//g;s/,\"CAP_$name\"]/]/g"
-        number=$((number + 1))
-    done
-    sed -i "$edit" "$bundle/config.json"
-fi
-exec /usr/sbin/runc "$@"
-"""
 
 
 class Docker:
@@ -57,6 +34,7 @@ class Docker:
     serves_its_socket = False
     shares_monitors = False
     keeps_digests = False
+    version = ""
 
     @property
     def kubelet_settings(self) -> Mapping[str, object]:
@@ -70,9 +48,9 @@ class Docker:
 
     def complete(self, root: Path) -> None:
         """Put the wrapper of runc in place."""
-        wrapper = root / "usr/local/sbin/runc"
-        wrapper.write_text(_RUNC)
-        wrapper.chmod(0o755)
+        place = root / "usr/local/sbin/runc"  # found before Debian's
+        place.write_text(wrapper())
+        place.chmod(0o755)
 
     def files(self) -> Mapping[str, str]:
         """Return dockerd's configuration."""

@@ -55,6 +55,11 @@ class LabRuntime(Protocol):
         ...
 
     @property
+    def version(self) -> str:
+        """Version of the programs that ``complete`` adds; empty where packages provide everything."""
+        ...
+
+    @property
     def keeps_digests(self) -> bool:
         """Whether an imported image can be used by its digest (``name@sha256:…``)."""
         ...

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, credentials
 
 # Says who a process is, for people.
 
@@ -42,9 +41,11 @@ def described(processes: ProcessTable, pid: int, *, kubelet: PurePosixPath, unit
 #
 # gRPC tells nothing about a client of a unix socket. So each connection that is accepted here is passed on, byte by
 # byte, over a second one, whose client has a name: gRPC shows that name with every call. Who is behind it, the kernel
-# says (``SO_PEERCRED``).
+# says (``SO_PEERCRED``). A client that speaks no HTTP/2, and so no gRPC, is passed on to the runtime itself: CRI-O
+# answers HTTP/1.1 on the same socket, which kubelets use for statistics.
 
-CREDENTIALS = struct.Struct("3i")
+PREFACE = b"PRI"
+"""How every HTTP/2 connection begins, and no request of HTTP/1.1."""
 BACKLOG = 1024
 BUSY_SECONDS = 0.05
 PATIENCE_SECONDS = 20.0
@@ -69,12 +70,14 @@ class Front:
     Args:
         listen: path to listen on; whatever socket is there is replaced.
         server: path of the server's socket, which nobody else should be able to reach.
+        runtime: returns the path of the runtime's socket, for connections without gRPC.
         met: called with the credentials of each client; returns who that is.
     """
 
-    def __init__(self, listen: Path, server: Path, met: Callable[[Peer], str]) -> None:
+    def __init__(self, listen: Path, server: Path, runtime: Callable[[], Path], met: Callable[[Peer], str]) -> None:
         self._listen = listen
         self.server = server
+        self._runtime = runtime
         self._met = met
         self._callers: dict[str, str] = {}
         self._sides: set[_Side] = set()
@@ -127,36 +130,39 @@ class Front:
         return outer
 
     def _pass_on(self, outer: "_Side") -> None:
-        task = asyncio.ensure_future(self._connect(outer, self._met(_peer(outer.socket))))
+        task = asyncio.ensure_future(self._connect(outer, self._met(Peer(*credentials(outer.socket)))))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, outer: "_Side", caller: str) -> None:
-        loop = asyncio.get_running_loop()
+        if not (beginning := await outer.beginning()):  # it only asked whether anybody listens
+            outer.end()
+            return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         connection.bind("")  # the kernel chooses a name
         name = f"unix-abstract:{connection.getsockname()[1:].decode()}"
         self._callers[name] = caller
         try:
-            await self._reach(connection)
+            await _reach(connection, self.server if PREFACE.startswith(beginning) else self._runtime())
             inner = _Side(self._sides)
             inner.lost = lambda: self._callers.pop(name, None)
-            await loop.create_unix_connection(lambda: inner, sock=connection)
+            await asyncio.get_running_loop().create_unix_connection(lambda: inner, sock=connection)
             outer.join(inner)
         except OSError:
             self._callers.pop(name, None)
             connection.close()
             outer.end()
 
-    async def _reach(self, connection: socket.socket) -> None:
-        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while True:
-            try:
-                return connection.connect(str(self.server))
-            except BlockingIOError:  # its backlog is full
-                if asyncio.get_running_loop().time() > end:
-                    raise
-            await asyncio.sleep(BUSY_SECONDS)
+
+async def _reach(connection: socket.socket, server: Path) -> None:
+    end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+    while True:
+        try:
+            return connection.connect(str(server))
+        except BlockingIOError:  # its backlog is full
+            if asyncio.get_running_loop().time() > end:
+                raise
+        await asyncio.sleep(BUSY_SECONDS)
 
 
 class _Side(asyncio.Protocol):
@@ -176,6 +182,7 @@ class _Side(asyncio.Protocol):
         self.other: _Side | None = None
         self._transport: asyncio.Transport | None = None
         self._early = bytearray()
+        self._begun = asyncio.Event()
         self.ended = False
 
     @property
@@ -189,6 +196,13 @@ class _Side(asyncio.Protocol):
         if self._transport is None:
             raise RuntimeError("it is not connected yet")
         return self._transport
+
+    async def beginning(self) -> bytes:
+        """Return the first bytes, by which protocols are told apart; fewer if no more are sent."""
+        self.transport.resume_reading()
+        await self._begun.wait()
+        self.transport.pause_reading()
+        return bytes(self._early[: len(PREFACE)])
 
     def join(self, other: "_Side") -> None:
         """Pass on to the other connection, in both directions, unless this one has ended meanwhile."""
@@ -210,7 +224,7 @@ class _Side(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Read nothing until there is somebody to pass it on to."""
+        """Read nothing until somebody asks for it."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.pause_reading()
         self._all.add(self)
@@ -220,6 +234,8 @@ class _Side(asyncio.Protocol):
         """Pass it on; what comes before there is another one is kept (a pause may begin late in asyncio)."""
         if self.other is None:
             self._early += data
+            if len(self._early) >= len(PREFACE):
+                self._begun.set()
         else:
             self.other.transport.write(data)
 
@@ -236,6 +252,7 @@ class _Side(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Let the other one know; answers may still come, unless that has ended before."""
         self.ended = True
+        self._begun.set()
         if self.other is not None and self.other.ended:
             self.other.end()
             return False
@@ -247,11 +264,7 @@ class _Side(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - for the other one it is an end, too
         """End the other one, too."""
         self._all.discard(self)
+        self._begun.set()
         self.lost()
         if self.other is not None:
             self.other.end()
-
-
-def _peer(connection: socket.socket) -> Peer:
-    pid, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-    return Peer(pid, uid)

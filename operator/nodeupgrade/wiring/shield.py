@@ -14,7 +14,7 @@ from nodeupgrade.adapters.cri.proxy import Proxy, Upstream
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, open_listener
 from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
@@ -35,6 +35,7 @@ __all__ = [
     "guard_of",
     "log_to_stderr",
     "notify_ready",
+    "open_listener",
     "proxy_behind",
     "runs_in",
 ]
@@ -61,6 +62,7 @@ def front_of(plan: RunPlan, exchange: Exchange) -> Front:
     return Front(
         exchange.shield,
         Path(own) / "calls.sock",
+        exchange.upstream,
         lambda peer: callers.described(processes, peer.pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
     )
 

@@ -14,12 +14,12 @@ import grpc
 from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from tests.contract.node.crio_storage import Loaded, Storage
+from tests.contract.node.crio_storage import CREATED, Loaded, Storage, nanoseconds
 
 VERSION = "1.33.13"
 SERVICE = "/runtime.v1.RuntimeService/"
 STATES = {"running": pb.CONTAINER_RUNNING, "stopped": pb.CONTAINER_EXITED}
-NANOSECONDS = 1_763_632_800_123_456_789
+READINESS = {True: pb.SANDBOX_READY, False: pb.SANDBOX_NOTREADY}
 ENDS_SECONDS = 60.0
 
 
@@ -132,7 +132,7 @@ class CrioServer:
     def _container(self, item: Loaded) -> pb.Container:
         return pb.Container(
             id=item.identity, pod_sandbox_id=item.sandbox, metadata=pb.ContainerMetadata(name="main"),
-            state=STATES[item.state["status"]], created_at=NANOSECONDS, labels=item.labels,
+            state=STATES[item.state["status"]], created_at=nanoseconds(item.created), labels=item.labels,
             annotations=item.annotations,
         )  # fmt: skip
 
@@ -141,8 +141,9 @@ class CrioServer:
         if item is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "could not find container")
         status = pb.ContainerStatus(
-            id=item.identity, state=STATES[item.state["status"]], started_at=NANOSECONDS,
-            exit_code=item.state.get("exitCode") or 0, annotations=item.annotations,
+            id=item.identity, state=STATES[item.state["status"]], started_at=nanoseconds(item.state["started"]),
+            created_at=nanoseconds(item.state["created"]), exit_code=item.state.get("exitCode") or 0,
+            annotations=item.annotations,
         )  # fmt: skip
         info = {"sandboxID": item.sandbox, "pid": item.state["pid"], "runtimeSpec": {}, "privileged": False}
         return pb.ContainerStatusResponse(status=status, info={"info": json.dumps(info)} if request.verbose else {})
@@ -151,7 +152,8 @@ class CrioServer:
         told = self._storage.sandboxes[identity]
         return pb.PodSandbox(
             id=identity, metadata=pb.PodSandboxMetadata(name=told["name"], uid=told["uid"], namespace="contract"),
-            state=pb.SANDBOX_READY, created_at=NANOSECONDS, annotations={"kubernetes.io/config.source": "api"},
+            state=READINESS[told["ready"]], created_at=nanoseconds(CREATED),
+            annotations={"kubernetes.io/config.source": "api"},
         )  # fmt: skip
 
     def _sandbox_status(self, request: pb.PodSandboxStatusRequest, context: grpc.ServicerContext) -> Message:
@@ -162,7 +164,7 @@ class CrioServer:
         linux = pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options))
         info = {"runtimeSpec": {}} | ({"pid": told["pid"]} if told["pid"] else {})
         return pb.PodSandboxStatusResponse(
-            status=pb.PodSandboxStatus(id=request.pod_sandbox_id, state=pb.SANDBOX_READY, linux=linux),
+            status=pb.PodSandboxStatus(id=request.pod_sandbox_id, state=READINESS[told["ready"]], linux=linux),
             info={"info": json.dumps(info)} if request.verbose else {},
         )
 

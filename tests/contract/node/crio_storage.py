@@ -8,12 +8,27 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nodeupgrade.domain.node.inventory import Process
+
 PREFIX = "io.kubernetes.cri-o."
 CREATED = "2026-11-20T10:00:00.123456789Z"
+"""In the annotation, which is what a restarted CRI-O lists."""
+CREATED_BY_DAEMON = "2026-11-20T10:00:00.119000321Z"
+"""By the clock of the CRI-O that created the container, which is what that one lists."""
+CREATED_BY_HANDLER = "2026-11-20T10:00:00.181456789Z"
+"""According to the OCI runtime, which is what the status says for good."""
+NEVER = "0001-01-01T00:00:00Z"
 LOST = 255
+
+
+def nanoseconds(text: str) -> int:
+    """The nanoseconds since the epoch of a time as Go writes it."""
+    seconds, _, fraction = text.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * 10**9 + int(fraction.ljust(9, "0"))
 
 
 def go_json(document: object, *, indent: bool = False) -> str:
@@ -63,6 +78,7 @@ class Loaded:
     annotations: dict[str, str]
     labels: dict[str, str]
     state: dict[str, Any]
+    created: str = CREATED
 
 
 @dataclass
@@ -71,13 +87,14 @@ class Storage:
 
     Attributes:
         shown: the same directory, as the node names it.
-        lives: reports whether a process runs, as the OCI runtime would.
+        find: finds a process that runs, as the OCI runtime would.
         handler_fails: the program that is asked about containers cannot be run.
+        sandboxes: name, UID, PID (0 where the pod has no process of its own) and readiness of each.
     """
 
     root: Path
     shown: str
-    lives: Callable[[int], bool]
+    find: Callable[[int], Process | None]
     handler_fails: bool = False
     sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -93,12 +110,24 @@ class Storage:
         directory = self.directory(identity)
         directory.mkdir(parents=True)
         (directory / "config.json").write_text(go_json(specified, indent=True))
-        state = {"ociVersion": "1.2.0", "id": identity, "status": "running", "pid": pid, "bundle": "/run/x",
-                 "created": CREATED, "started": CREATED, "finished": "0001-01-01T00:00:00Z", "initPid": pid,
-                 "initStartTime": "1234"}  # fmt: skip
-        self._write_state(identity, state)
+        self._write_state(identity, self._running(identity, pid))
         self._records("containers", lambda listed: [*listed, {"id": identity, "layer": f"l{identity}"}])
         self._records("layers", lambda listed: [*listed, {"id": f"l{identity}"}])
+
+    def create_sandbox(self, identity: str, name: str, uid: str, pid: int) -> None:
+        """What creating a pod leaves; without a process of its own, its state says nothing."""
+        self.directory(identity).mkdir(parents=True)
+        self.sandboxes[identity] = {"name": name, "uid": uid, "pid": pid, "ready": True}
+        nothing = {"ociVersion": "", "id": "", "status": "", "bundle": "", "created": CREATED, "started": CREATED,
+                   "finished": NEVER}  # fmt: skip
+        self._write_state(identity, self._running(identity, pid) if pid else nothing)
+
+    def _running(self, identity: str, pid: int) -> dict[str, Any]:
+        process = self.find(pid)
+        assert process is not None
+        return {"ociVersion": "1.2.0", "id": identity, "status": "running", "pid": pid, "bundle": "/run/x",
+                "created": CREATED_BY_HANDLER, "started": CREATED, "finished": NEVER, "initPid": pid,
+                "initStartTime": str(process.started)}  # fmt: skip
 
     def delete(self, identity: str) -> None:
         """What removing a container leaves, be it on request or because it cannot be loaded: nothing."""
@@ -107,7 +136,9 @@ class Storage:
         self._records("layers", lambda listed: [r for r in listed if r["id"] != f"l{identity}"])
 
     def load(self) -> dict[str, Loaded]:
-        """Start: load every container that has a record, and delete those that cannot be loaded."""
+        """Start: load every pod, and every container that has a record; delete those that cannot be loaded."""
+        for identity in self.sandboxes:
+            self._load_sandbox(identity)
         found = {}
         for record in self._listed("containers"):
             try:
@@ -115,6 +146,17 @@ class Storage:
             except (OSError, ValueError, KeyError, TypeError):
                 self.delete(record["id"])
         return found
+
+    def _load_sandbox(self, identity: str) -> None:
+        """Load a pod. One that was stopped once stays so, whatever its process does."""
+        directory = self.directory(identity)
+        state = json.loads((directory / "state.json").read_bytes())
+        if state.get("initPid") and state.get("exitCode") is None:
+            state = self._asked(state)
+        self._write_state(identity, state)
+        if state["status"] == "stopped":
+            (directory / "stopped").touch()
+        self.sandboxes[identity]["ready"] = not (directory / "stopped").exists()
 
     def _loaded(self, identity: str) -> Loaded:
         directory = self.directory(identity)
@@ -128,7 +170,7 @@ class Storage:
         return Loaded(identity, annotations[f"{PREFIX}SandboxID"], inner, labels, state)
 
     def _asked(self, state: dict[str, Any]) -> dict[str, Any]:
-        if self.handler_fails or not self.lives(state["initPid"]):
+        if self.handler_fails or self.find(state["initPid"]) is None:
             return {**state, "status": "stopped", "finished": CREATED, "exitCode": LOST}
         return {**state, "status": "running"}
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +21,7 @@ from nodeupgrade.domain.node.inventory import Process, StoredHashes
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.services import ServiceManager
 from tests.contract.node.crio_server import VERSION, CrioServer
-from tests.contract.node.crio_storage import Storage, go_json, specification
+from tests.contract.node.crio_storage import CREATED_BY_DAEMON, Storage, go_json, specification
 from tests.contract.node.cripods import HASH, WITHOUT_RESOURCES
 
 PROGRAM = "/usr/bin/crio"
@@ -51,6 +52,7 @@ root = "{root}"
 default_runtime = "{handler}"
 [crio.runtime.runtimes.{handler}]
 runtime_path = "/usr/sbin/{handler}"
+runtime_root = "/run/runc"
 """
 RUNS = """\
 [crio]
@@ -64,6 +66,7 @@ RUNS = """\
     [crio.runtime.runtimes]
       [crio.runtime.runtimes.runc]
         runtime_path = "/usr/sbin/runc"
+        runtime_root = "/run/runc"
 """
 
 
@@ -105,7 +108,7 @@ class CrioWorld:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.processes = Table()
-        self.storage = Storage(root / "graph", GRAPH, lives=lambda pid: self.processes.stat(pid) is not None)
+        self.storage = Storage(root / "graph", GRAPH, find=self.processes.process)
         self.printed, self.runs = PRINTED.format(root=GRAPH, handler="runc"), RUNS.format(root=GRAPH)
         self.server: CrioServer | None = None
         self.services = Services(self)
@@ -135,16 +138,18 @@ class CrioWorld:
         """Have the program on disk print this configuration."""
         (self.root / "etc/crio/crio.conf").write_text(text)
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
+    def start_container(self, hashes: StoredHashes, *, shared: bool = True) -> ContainerId:
+        """Start a pod with one container, which has its PIDs for itself or shares them with the pod's own process."""
         number = next(self._numbers)
         identity, sandbox = (hashlib.sha256(f"{kind}{number}".encode()).hexdigest() for kind in "cs")
         stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
         annotations = {"io.kubernetes.container.restartCount": "0"}
         annotations |= {key: value for key, value in stored.items() if value is not None}
-        self.storage.sandboxes[sandbox] = {"name": f"pod{number}", "uid": f"uid{number}", "pid": self._run(sandbox)}
+        self.storage.create_sandbox(sandbox, f"pod{number}", f"uid{number}", self._run(sandbox) if shared else 0)
         self.storage.create(identity, specification(identity, annotations, sandbox=sandbox), self._run(identity))
         assert self.server is not None
-        self.server.loaded = self.server.loaded | {identity: self.storage.load()[identity]}
+        made = replace(self.storage.load()[identity], created=CREATED_BY_DAEMON)
+        self.server.loaded = self.server.loaded | {identity: made}
         return ContainerId(identity)
 
     def process(self, container_id: str) -> Process:
@@ -157,10 +162,12 @@ class CrioWorld:
     def remove_container(self, container_id: ContainerId) -> None:
         assert self.server is not None
         sandbox = self.server.loaded.pop(container_id).sandbox
-        del self.storage.sandboxes[sandbox]
+        own = self.storage.sandboxes.pop(sandbox)["pid"]
         self.storage.delete(container_id)
+        self.storage.delete(sandbox)
         self.end(container_id)
-        self.end(sandbox)
+        if own:
+            self.end(sandbox)
 
     def change_more_than_the_hash(self, container_id: ContainerId) -> None:
         path = self.storage.directory(container_id) / "config.json"

@@ -13,6 +13,8 @@ HASH = "io.kubernetes.container.hash"
 WITHOUT_RESOURCES = "io.kubernetes.container.hashWithoutResources"
 POD_NETWORK, NODE_NETWORK = 0, 2
 PID_PER_CONTAINER = 1
+CGROUP_PARENT = "/contract.slice"
+"""A slice, since nothing else can be one where systemd makes the groups."""
 
 
 @dataclass(slots=True)
@@ -40,10 +42,10 @@ class CriPods:
         namespaces: wire.Fields = {1: NODE_NETWORK, 2: PID_PER_CONTAINER}
         sandbox: wire.Fields = {
             1: {1: f"pod{number}", 2: f"uid{number}", 3: "contract"},
-            3: f"/var/log/pods/contract_pod{number}",
+            3: "/var/log",  # only a kubelet makes the usual folder
             6: wire.entries(labels),
             7: wire.entries({"kubernetes.io/config.source": "api"}),
-            8: {1: "/contract", 2: {1: namespaces}},
+            8: {1: CGROUP_PARENT, 2: {1: namespaces}},
         }
         sandbox_id = wire.first_string(wire.call(self.socket, f"{SERVICE}RunPodSandbox", {1: sandbox}))
         stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
@@ -54,7 +56,7 @@ class CriPods:
             3: list(command),
             9: wire.entries(labels | {"io.kubernetes.container.name": "main"}),
             10: wire.entries(annotations | {"io.kubernetes.container.restartCount": "0"}),
-            11: "main/0.log",
+            11: f"contract-pod{number}.log",
             15: {2: {3: namespaces}},
         }
         made = wire.call(self.socket, f"{SERVICE}CreateContainer", {1: sandbox_id, 2: container, 3: sandbox})

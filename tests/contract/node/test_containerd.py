@@ -8,7 +8,7 @@ import pytest
 
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import ContainerdProgram, store
-from nodeupgrade.adapters.containerd.store import OddMetadata
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient

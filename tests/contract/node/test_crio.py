@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.crio.daemon import UNIT
-from nodeupgrade.adapters.crio.metadata import OddSpecification
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
+from tests.contract.node.crio_storage import CREATED_BY_HANDLER, go_json, nanoseconds
 from tests.contract.node.crio_world import RUNS, CrioWorld
 
 OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))
@@ -41,6 +42,12 @@ def shown(world: CrioWorld, container_id: ContainerId) -> ContainerInstance | No
 def restarted(world: CrioWorld, container_id: ContainerId) -> ContainerInstance | None:
     world.restart()
     return shown(world, container_id)
+
+
+def sandbox_of(world: CrioWorld, container_id: ContainerId) -> SandboxId:
+    container = shown(world, container_id)
+    assert container is not None
+    return container.sandbox_id
 
 
 def config(world: CrioWorld, container_id: ContainerId) -> Path:
@@ -77,6 +84,21 @@ def test_what_a_crashed_write_left_is_in_nobodys_way(world: CrioWorld) -> None:
     assert image_of(world, container_id).hashes == NEW
 
 
+def test_what_a_dead_attempt_left_beside_a_state_is_taken_away(world: CrioWorld) -> None:
+    """Even where nothing is to be reinstated, and nothing is to be rewritten any more."""
+    container_id = world.start_container(OLD)
+    image = image_of(world, container_id)
+    directory, sandbox = config(world, container_id).parent, world.storage.directory(sandbox_of(world, container_id))
+    left = [place / ".state.json.nodeupgrade-new" for place in (directory, sandbox)]
+    for each in (*left, beside := directory / ".config.json.nodeupgrade-new"):
+        each.write_text("half a")
+
+    assert world.runtime.reinstate([image]) == frozenset()
+    assert [each for each in left if each.exists()] == []
+    world.runtime.rewrite([(image, OLD)])
+    assert not beside.exists()
+
+
 @pytest.mark.parametrize("harm", ["truncated", "missing", "inner"])
 def test_a_container_that_cannot_be_loaded_is_deleted_which_is_the_control(world: CrioWorld, harm: str) -> None:
     """Its process lives on; that is why no other byte may change."""
@@ -102,17 +124,35 @@ def test_a_container_whose_state_is_missing_is_refused(world: CrioWorld) -> None
     container_id = world.start_container(OLD)
     (world.storage.directory(container_id) / "state.json").unlink()
 
-    with pytest.raises(OddSpecification, match=r"no state\.json .* would delete it"):
+    with pytest.raises(OddMetadata, match=r"no state\.json .* would delete it"):
         image_of(world, container_id)
 
 
 @pytest.mark.parametrize("odd", ["../../etc", "", "a/b"])
 def test_an_id_that_is_no_name_leads_nowhere(world: CrioWorld, odd: str) -> None:
-    with pytest.raises(OddSpecification, match="not an id"):
+    with pytest.raises(OddMetadata, match="not an id"):
         world.runtime.before_images([ContainerId(odd)])
 
 
 # ── what it remembers ────────────────────────────────────────────────────────
+
+
+def test_the_time_of_creation_is_the_one_that_no_restart_changes(world: CrioWorld) -> None:
+    """In its list CRI-O has its own clock's until its first restart, and the annotation's from then on."""
+    container_id = world.start_container(OLD)
+    before = world.runtime.inventory(full=False).container(container_id)
+    assert before is not None
+    assert before.created_at == nanoseconds(CREATED_BY_HANDLER)
+
+    world.restart()
+
+    world.runtime.wait_until_answering(LIMIT)
+    assert world.runtime.inventory(full=False).container(container_id) == before
+    world.end(container_id)
+    world.restart()
+    ended = shown(world, container_id)
+    assert ended is not None
+    assert (ended.state, ended.created_at) == (ContainerState.EXITED, before.created_at)
 
 
 def test_without_help_a_wrong_verdict_lasts(world: CrioWorld) -> None:
@@ -178,6 +218,74 @@ def test_it_is_started_if_it_was_left_stopped(world: CrioWorld) -> None:
     assert world.services.done == [f"start {UNIT}"]
 
 
+def test_a_pod_that_shares_its_pids_is_put_back_with_its_container(world: CrioWorld) -> None:
+    """Its own process lives, but CRI-O has marked the pod as stopped, besides the verdict about the process."""
+    container_id = world.start_container(OLD)
+    before, image = world.runtime.inventory(full=True), image_of(world, container_id)
+    world.storage.handler_fails = True
+    restarted(world, container_id)
+    world.storage.handler_fails = False
+    sandbox = before.sandboxes[0]
+    marker = world.storage.directory(sandbox.id) / "stopped"
+    assert marker.exists()
+    assert [s.ready for s in world.runtime.inventory(full=False).sandboxes] == [False]
+
+    assert world.runtime.reinstate([image]) == {container_id}
+
+    world.runtime.wait_until_answering(LIMIT)
+    assert not marker.exists()
+    assert world.runtime.inventory(full=True) == before
+    assert restarted(world, container_id) == before.container(container_id)
+    assert world.runtime.inventory(full=True).sandboxes == (sandbox,)
+
+
+@pytest.mark.parametrize("left", ["verdict", "marker"])
+def test_a_pod_that_was_put_back_by_half_is_put_back(world: CrioWorld, left: str) -> None:
+    """Whoever puts it back may be killed between the two."""
+    container_id = world.start_container(OLD)
+    image, sandbox = image_of(world, container_id), sandbox_of(world, container_id)
+    before = world.runtime.inventory(full=True)
+    directory = world.storage.directory(sandbox)
+    if left == "marker":
+        (directory / "stopped").touch()
+    else:
+        state = json.loads((directory / "state.json").read_bytes())
+        (directory / "state.json").write_text(go_json(state | {"status": "stopped", "exitCode": 255}))
+
+    assert world.runtime.reinstate([image]) == {container_id}
+
+    world.runtime.wait_until_answering(LIMIT)
+    assert world.runtime.inventory(full=True) == before
+
+
+def test_a_pod_whose_own_process_has_ended_stays_so(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    image, sandbox = image_of(world, container_id), sandbox_of(world, container_id)
+    world.end(sandbox)
+    restarted(world, container_id)
+
+    assert world.runtime.reinstate([image]) == frozenset()
+    assert (world.storage.directory(sandbox) / "stopped").exists()
+
+
+def test_a_pod_that_had_been_stopped_before_stays_so(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    marker = world.storage.directory(sandbox_of(world, container_id)) / "stopped"
+    marker.touch()
+
+    assert world.runtime.reinstate([image_of(world, container_id)]) == frozenset()
+    assert marker.exists()
+
+
+def test_an_image_of_a_version_that_knew_no_pods_is_read(world: CrioWorld) -> None:
+    """A run may be unfinished when this program is upgraded."""
+    container_id = world.start_container(OLD)
+    image = image_of(world, container_id)
+    document = {key: value for key, value in json.loads(image.data).items() if key != "sandbox"}
+
+    assert world.runtime.reinstate([replace(image, data=json.dumps(document).encode())]) == frozenset()
+
+
 # ── processes ────────────────────────────────────────────────────────────────
 
 
@@ -195,10 +303,7 @@ def test_a_container_that_lost_its_conmon_looks_well_and_is_found_out(world: Cri
 
 def test_a_pod_without_a_process_of_its_own_has_none(world: CrioWorld) -> None:
     """As most have; CRI-O then keeps only its namespaces."""
-    container_id = world.start_container(OLD)
-    container = shown(world, container_id)
-    assert container is not None
-    world.storage.sandboxes[container.sandbox_id]["pid"] = 0
+    world.start_container(OLD, shared=False)
 
     [sandbox] = world.runtime.inventory(full=True).sandboxes
 
@@ -224,6 +329,22 @@ def test_it_does_not_start_where_somebody_listens_already(world: CrioWorld) -> N
         type(world.server)(world.socket, world.storage, lambda: RUNS)  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    ("version", "proven"),
+    [
+        ("1.33.13", True),
+        ("1.33.0", True),
+        ("1.36.3", True),
+        ("1.3.3", False),
+        ("1.30.14", False),
+        ("1.37.0-dev", False),
+    ],
+)
+def test_only_versions_of_which_runs_are_known_need_no_acceptance(world: CrioWorld, version: str, proven: bool) -> None:
+    assert (world.runtime.kind.unproven(version) == "") is proven
+    assert world.runtime.kind.unproven(world.runtime.info().version) == ""
+
+
 def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
     container_id = world.start_container(OLD)
     path = config(world, container_id)
@@ -234,7 +355,7 @@ def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
 
     assert seen is not None
     assert seen.hashes == OLD, "the annotation outside is not the one that counts"
-    with pytest.raises(OddSpecification, match="in one place"):
+    with pytest.raises(OddMetadata, match="in one place"):
         image_of(world, container_id)
 
 

@@ -15,6 +15,22 @@ from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.crio_world import PRINTED, PROGRAM, CrioWorld
 
 OLD = StoredHashes(container=HashValue("aaaa0000"))
+COMMENTED_HANDLERS = """
+# [crio.runtime.runtimes.runtime-handler]
+# runtime_path = "/path/to/the/executable"
+# runtime_root = "/path/to/the/root"
+# [crio.runtime.runtimes.runc]
+# runtime_path = ""
+# runtime_type = "oci"
+# runtime_root = "/run/runc"
+# inherit_default_runtime = false
+"""
+HEIR = """
+[crio.runtime.runtimes.heir]
+runtime_path = ""
+runtime_root = ""
+inherit_default_runtime = true
+"""
 
 
 @pytest.fixture
@@ -58,6 +74,49 @@ def test_another_default_runtime_would_end_every_container(world: CrioWorld) -> 
     assert found.places is None
     assert "default_runtime would be crun instead of runc" in found.complaint
     assert "no runtime handler runc" in found.complaint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('runtime_root = "/run/runc"', 'runtime_root = "/run/elsewhere"'),
+        ('runtime_root = "/run/runc"', 'runtime_root = ""'),
+        ("[crio.runtime.runtimes.runc]", "[crio.runtime.runtimes.crun]"),
+    ],
+)
+def test_where_a_handler_would_look_elsewhere_every_container_would_end(
+    world: CrioWorld, change: tuple[str, str]
+) -> None:
+    """Not a changed file that a restart would put right: the restart is what does the harm."""
+    assert next_start(world).complaint == ""
+    world.print(world.printed.replace(*change))
+
+    found = next_start(world)
+
+    assert found.places is None
+    assert "runtime handler runc" in found.complaint
+
+
+def test_a_setting_that_has_its_default_is_compared_too(world: CrioWorld) -> None:
+    """The program prints it as a comment."""
+    world.print(world.printed[: world.printed.index("[crio.runtime.runtimes")] + COMMENTED_HANDLERS)
+    assert next_start(world).complaint == ""
+
+    world.runs = world.runs.replace("/run/runc", "/run/elsewhere")
+
+    assert "would be /run/runc instead of /run/elsewhere" in next_start(world).complaint
+
+
+def test_a_handler_that_inherits_is_compared_as_what_it_inherits(world: CrioWorld) -> None:
+    world.runs += '      [crio.runtime.runtimes.heir]\n        runtime_path = ""\n        runtime_root = "/run/runc"\n'
+    world.print(world.printed + HEIR)
+
+    assert next_start(world).complaint == ""
+
+
+def test_the_directory_of_hooks_is_made_by_the_runtime_itself(world: CrioWorld) -> None:
+    assert next_start(world).makes == ("/usr/share/containers/oci",)
+    assert "/usr/share/containers/storage.conf" in next_start(world).files
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from e2e.lab.process import wait_until
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.docker import labels
-from nodeupgrade.adapters.docker.labels import OddConfiguration
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -118,11 +118,11 @@ def test_odd_files_are_refused_and_left_alone(docker: DockerWorld, damage: Calla
     docker.write(container_id, damage(good))
     bad = docker.content(container_id)
 
-    with pytest.raises(OddConfiguration, match=container_id):
+    with pytest.raises(OddMetadata, match=container_id):
         docker.runtime.before_images([container_id])
-    with pytest.raises((MetadataConflict, OddConfiguration)):
+    with pytest.raises((MetadataConflict, OddMetadata)):
         docker.runtime.rewrite([(image, NEW)])
-    with pytest.raises((MetadataConflict, OddConfiguration)):
+    with pytest.raises((MetadataConflict, OddMetadata)):
         docker.runtime.restore(image)
 
     assert docker.content(container_id) == bad

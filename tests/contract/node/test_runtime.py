@@ -1,5 +1,7 @@
 """What every ContainerRuntime promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime
@@ -46,7 +48,8 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert sandbox is not None
     assert runtime_world.runtime.inventory(full=False, addresses=True).sandbox(quick.sandbox_id) == sandbox
     assert (sandbox.pod, sandbox.ready, sandbox.host_network, sandbox.ip) == (quick.pod, True, True, "")
-    assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
+    assert quick.process not in {sandbox.process, sandbox.monitor}
+    assert sandbox.process is None or sandbox.process != sandbox.monitor, "CRI-O's pods rarely have one"
 
 
 def test_a_container_has_a_monitor(runtime_world: RuntimeWorld) -> None:
@@ -96,9 +99,7 @@ def test_a_rewritten_hash_is_served_after_a_restart_and_nothing_else_changed(run
     assert image_of(runtime_world, container_id).hashes == NEW
     assert served_after_restart(runtime_world, container_id) == NEW
     after = runtime_world.runtime.inventory(full=True)
-    assert [(c.id, c.process, c.started_at, c.attempt) for c in after.containers] == [
-        (c.id, c.process, c.started_at, c.attempt) for c in before.containers
-    ]
+    assert [replace(c, hashes=OLD) for c in after.containers] == list(before.containers)
     assert after.sandboxes == before.sandboxes
 
 

@@ -1,11 +1,14 @@
 """Runs containerd's program to get its version and configuration; needs no running daemon."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
 from nodeupgrade.adapters.proc.processes import NodeProgram
 
+VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
+"""The third word."""
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""
 
@@ -30,17 +33,12 @@ class ContainerdProgram:
         self._program = NodeProgram(prefix, timeout=timeout)
 
     def version(self, program: str) -> str | None:
-        """Return the version of the program at that path, the third word of its output; ``None`` if it prints none.
+        """Return the version of the program at that path; ``None`` if it prints none.
 
         Raises:
             StepFailed: the program does not end in time.
         """
-        try:
-            done = self._program.run((program, "--version"))
-        except OSError:
-            return None
-        words = done.stdout.decode(errors="replace").split()
-        return words[2].removeprefix("v") if done.returncode == 0 and len(words) > 2 else None
+        return self._program.version(program, VERSION)
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """Return the output of ``containerd … config dump``; ``None`` if it is not TOML.

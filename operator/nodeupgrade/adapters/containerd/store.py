@@ -6,6 +6,7 @@ while no kubelet runs: the only other writer is the CRI's UpdateContainerResourc
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,12 +16,10 @@ from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import ContainerdClient
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.cri.client import (
-    HASH,
     HASH_KEY,
     HASH_WITHOUT_RESOURCES_KEY,
     Listing,
     Statuses,
-    changed,
     container_of,
     in_order,
     is_ready,
@@ -28,10 +27,20 @@ from nodeupgrade.adapters.cri.client import (
     sandbox_of,
     uses_host_network,
 )
+from nodeupgrade.adapters.cri.stored import (
+    KEYS,
+    OddMetadata,
+    conflict,
+    gone,
+    hash_in,
+    odd,
+    require_other_hashes_only,
+    with_hashes,
+)
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId, PodRef
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, Process, SandboxInstance, StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
@@ -72,7 +81,7 @@ class HashStore:
             if (stored.type_url, stored.value) == (image.encoding, data):
                 continue
             if (stored.type_url, stored.value) != (image.encoding, image.data):
-                raise _conflict(image)
+                raise conflict(container_id, "metadata")
             writes[container_id] = Packed(type_url=image.encoding, value=data)
         self._put(records, writes)
 
@@ -87,12 +96,11 @@ class HashStore:
         stored = records[image.container_id].extensions[EXTENSION]
         if (stored.type_url, stored.value) == (image.encoding, image.data):
             return
-        try:
-            restored = rewritten(image.container_id, stored.type_url, stored.value, image.hashes)
-        except OddMetadata as error:
-            raise _conflict(image) from error
-        if restored != image.data:
-            raise _conflict(image)
+        require_other_hashes_only(
+            partial(rewritten, image.container_id, stored.type_url, stored.value, image.hashes),
+            image.data,
+            conflict(image.container_id, "metadata"),
+        )
         self._put(records, {image.container_id: Packed(type_url=image.encoding, value=image.data)})
 
     def _records(self, ids: Collection[ContainerId]) -> dict[ContainerId, pb.Container]:
@@ -116,7 +124,7 @@ def _all_of(ids: Collection[ContainerId], records: Iterable[pb.Container]) -> di
     found = {ContainerId(record.id): record for record in records}
     for container_id in ids:
         if container_id not in found:
-            raise _gone(container_id)
+            raise gone(container_id, runtime=RUNTIME)
     return found
 
 
@@ -125,19 +133,6 @@ def _image(record: pb.Container) -> BeforeImage:
     container_id = ContainerId(record.id)
     hashes = read_hashes(container_id, stored.type_url, stored.value)
     return BeforeImage(container_id=container_id, encoding=stored.type_url, data=stored.value, hashes=hashes)
-
-
-def _conflict(image: BeforeImage) -> MetadataConflict:
-    return MetadataConflict(
-        f"cannot change the stored hash of container {image.container_id} because its metadata is not what was "
-        "read before; somebody else wrote it, and it was left as it is"
-    )
-
-
-def _gone(container_id: ContainerId) -> ContainerGone:
-    return ContainerGone(
-        f"cannot change the stored hash of container {container_id} because containerd no longer holds it"
-    )
 
 
 # Builds the Inventory of a node from the answers of the CRI and containerd, and from ``/proc``.
@@ -207,10 +202,7 @@ def _sandbox(
 EXTENSION = "io.cri-containerd.container.metadata"
 TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
 VERSION = "v1"
-
-
-class OddMetadata(StepFailed):
-    """Stored metadata has an unknown form and must not be changed."""
+RUNTIME = "containerd"
 
 
 def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> StoredHashes:
@@ -236,15 +228,14 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
     Raises:
         OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
-    stored = read_hashes(container_id, type_url, data)
-    result = data
-    try:
-        for key, old, new in changed(stored, wanted):
-            result = result.replace(_needle(key, old), _needle(key, new))
-    except ValueError as error:
-        raise _odd(container_id, str(error)) from error
-    _prove_only_hashes_differ(container_id, data, result)
-    return result
+    return with_hashes(
+        data,
+        read_hashes(container_id, type_url, data),
+        wanted,
+        partial(_odd, container_id),
+        put=lambda text, key, old, new: text.replace(_needle(key, old), _needle(key, new)),
+        rest=partial(_without_hashes, container_id),
+    )
 
 
 def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:
@@ -274,25 +265,18 @@ def _annotations(container_id: ContainerId, document: dict[str, Any]) -> dict[st
 
 
 def _value(container_id: ContainerId, data: bytes, annotations: dict[str, Any], key: str) -> HashValue | None:
-    if key not in annotations:
-        return None
-    value = annotations[key]
-    if not isinstance(value, str) or not HASH.fullmatch(value):
-        raise _odd(container_id, f"its annotation {key} is {value!r}, which is no hash")
-    count = data.count(_needle(key, value))
-    if count != 1:
+    value = hash_in(annotations, key, partial(_odd, container_id))
+    if value is not None and (count := data.count(_needle(key, value))) != 1:
         raise _odd(container_id, f"its annotation {key} is found {count} times in the text instead of once")
-    return HashValue(value)
+    return value
 
 
-def _prove_only_hashes_differ(container_id: ContainerId, before: bytes, after: bytes) -> None:
-    old, new = _parsed(container_id, before), _parsed(container_id, after)
-    for document in (old, new):
-        annotations = _annotations(container_id, document)
-        for key in (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY):
-            annotations.pop(key, None)
-    if old != new:
-        raise _odd(container_id, "replacing the hash would change more than the hash")
+def _without_hashes(container_id: ContainerId, data: bytes) -> object:
+    document = _parsed(container_id, data)
+    annotations = _annotations(container_id, document)
+    for key in KEYS:
+        annotations.pop(key, None)
+    return document
 
 
 def _needle(key: str, value: str) -> bytes:
@@ -300,7 +284,4 @@ def _needle(key: str, value: str) -> bytes:
 
 
 def _odd(container_id: ContainerId, why: str) -> OddMetadata:
-    return OddMetadata(
-        f"cannot change the stored hash of container {container_id} because {why}; "
-        "it was left as it is, report this with your containerd version"
-    )
+    return odd(container_id, why, runtime=RUNTIME)

@@ -82,9 +82,14 @@ def _get(path: Path, what: str) -> bytes:
 
 UNIT = "crio.service"
 
+PROVEN = ("1.33", "1.36")
+"""Minor versions of which nodes were upgraded there and back."""
+
 CRIO = RuntimeKind(
     name=SupportedRuntime.CRIO,
     unit=UNIT,
+    exchangeable_socket=True,
+    needs_free_path=True,
     remembers_ends=True,
-    unproven="no run of it on a real node with CRI-O is known, only on recorded storage",
+    proven=PROVEN,
 )

@@ -36,12 +36,7 @@ class CrioProgram:
         Raises:
             StepFailed: the program does not end in time.
         """
-        try:
-            done = self._program.run((program, "--version"))
-        except OSError:
-            return None
-        found = VERSION.search(done.stdout.decode(errors="replace"))
-        return found[1] if done.returncode == 0 and found else None
+        return self._program.version(program, VERSION)
 
     def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Return the output of ``crio … config``.

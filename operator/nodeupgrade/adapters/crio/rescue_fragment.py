@@ -20,7 +20,7 @@ def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, St
     every = tuple(changes)
     lines = [
         *questions(socket, listing, wrong_hashes(every)),
-        *function("restore_states", (line for image, _ in every for line in _state(image))),
+        *function("restore_states", [*(line for image, _ in every for line in _state(image)), *_pods(every)]),
         *function("restore_configs", (line for image, _ in every for line in _config(image))),
     ]
     return RescueFragment(restores=bool(every), text="\n".join(lines) + LOGIC)
@@ -36,13 +36,28 @@ def _config(image: BeforeImage) -> Iterator[str]:
 
 def _state(image: BeforeImage) -> Iterator[str]:
     before = decoded(image)
-    path, digest = quote(str(before.state_path)), sha256(before.state).hexdigest()
     if is_ended(image.container_id, before.state):
         return
+    path = quote(str(before.state_path))
     yield f"    if taken_for_ended {path} && still_runs {quote(image.container_id)}; then"
-    yield "    stop_runtime || return 1"
-    yield piped(f"put {path} {digest}", before.state)
+    yield from _put_while_stopped(path, before.state)
     yield "    fi"
+
+
+def _pods(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Iterator[str]:
+    pods = {pod.directory: pod for image, _ in changes if (pod := decoded(image).sandbox) is not None}
+    for pod in pods.values():
+        path, marker = quote(str(pod.state_path)), quote(str(pod.marker))
+        condition = f"{{ [ -e {marker} ] || taken_for_ended {path}; }} && lives {pod.process.pid} {pod.process.started}"
+        yield f"    if {condition}; then"
+        yield from _put_while_stopped(path, pod.state)
+        yield f"    rm -f {marker}"
+        yield "    fi"
+
+
+def _put_while_stopped(path: str, content: bytes) -> Iterator[str]:
+    yield "    stop_runtime || return 1"
+    yield piped(f"put {path} {sha256(content).hexdigest()}", content)
 
 
 LOGIC = r"""
@@ -66,12 +81,16 @@ taken_for_ended() {
     grep -q '"status": *"stopped"\|"exitCode":' "$1" 2> /dev/null
 }
 
-# The process that it had when the run was planned is there, by the word of the kernel.
+# The process that it had when the run was planned is there.
 still_runs() {
     set -- $(baseline | grep "^$1 ")
-    [ $# = 3 ] || return 1
-    wanted=$3
-    { read -r stat < "/proc/$2/stat"; } 2> /dev/null || return 1
+    [ $# = 3 ] && lives "$2" "$3"
+}
+
+# By the word of the kernel: of two processes with the same PID, one started later.
+lives() {
+    wanted=$2
+    { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 1
     set -- ${stat##*) }
     case $1 in [ZXx]) return 1 ;; esac
     [ "${20}" = "$wanted" ]

@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -21,8 +21,24 @@ PROGRAM_NAME = "crio"
 CONFIG, DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 STORAGE = ("/etc/containers/storage.conf", "/usr/share/containers/storage.conf")
 """Where CRI-O has its defaults from, for everything about its storage."""
+HOOKS = "/usr/share/containers/oci"
+"""Holds the directory of hooks, which CRI-O makes when it starts where it is missing."""
 CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
 DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How CRI-O asks about the containers of one runtime handler.
+
+    Attributes:
+        path: of the program; empty where it is looked up.
+        root: directory in which the program keeps what it knows of containers, empty for CRI-O's default; ``None`` if
+            that is unknown.
+    """
+
+    path: str = ""
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +51,7 @@ class CrioConfiguration:
         driver: of the storage.
         listen: path of its socket.
         default_runtime: name of the handler of containers that name none.
-        handlers: path of each handler's program, by name; empty where it is looked up.
+        handlers: by name.
     """
 
     root: str
@@ -43,7 +59,7 @@ class CrioConfiguration:
     driver: str
     listen: str
     default_runtime: str
-    handlers: Mapping[str, str]
+    handlers: Mapping[str, Handler]
 
 
 def find_next_start(
@@ -81,6 +97,7 @@ def find_next_start(
         complaint=complaint,
         files=(config, *(str(path) for path in files.list(PurePosixPath(drop_ins))), *STORAGE),
         directories=(drop_ins,),
+        makes=(HOOKS,),
     )
 
 
@@ -147,8 +164,9 @@ def find_hazards(files: FilesView, configuration: CrioConfiguration, seen: Runti
 def _conmons_outlive_the_unit(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:
     """No conmon is in a control group of the unit, unless systemd only stops the main process.
 
-    With ``cgroup_manager = "cgroupfs"`` on version 1 cgroups they all are, in the hierarchy of systemd. A container
-    whose conmon was killed runs on and looks well; but its output is lost, and nobody notices its end.
+    With ``cgroup_manager = "cgroupfs"`` on version 1 cgroups they all are, in the hierarchy of systemd. A conmon that
+    systemd ends with SIGTERM ends its container; one that is killed leaves a container that looks well, whose output is
+    lost and whose end nobody notices.
     """
     unit = seen.unit
     if unit.kill_mode in SAFE_KILL_MODES:
@@ -157,7 +175,7 @@ def _conmons_outlive_the_unit(files: FilesView, seen: RuntimeAtWork) -> Iterator
         others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
         detail = (
             f"unit {unit.name} has KillMode={unit.kill_mode}, and the conmon of {inside[0]}{others} is in its control "
-            "group, so restarting it would kill that; set KillMode=process"
+            "group, so restarting it would end that and the container with it; set KillMode=process"
         )
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
@@ -187,7 +205,7 @@ def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
 def _handler_is_there(files: FilesView, configuration: CrioConfiguration) -> Iterator[Finding]:
     """A starting CRI-O asks this program about every container, and takes a container for ended if it fails."""
     name = configuration.default_runtime
-    path = configuration.handlers.get(name, "")
+    path = configuration.handlers.get(name, Handler()).path
     if path.startswith("/") and not files.executable(PurePosixPath(path)):
         detail = (
             f"{path}, the program of runtime handler {name}, cannot be executed: a restart would end every container"
@@ -237,7 +255,8 @@ def _records(files: FilesView, paths: list[PurePosixPath]) -> Iterator[dict[str,
 # a commented TOML in which every setting that has its default is a comment; older ones print all of them.
 
 COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
-COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]$", re.MULTILINE)
+COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:# *\w+ = .*\n)*)", re.MULTILINE)
+HANDLER_SETTING = re.compile(r'^# *(runtime_path|runtime_root) = "([^"\n]*)"$', re.MULTILINE)
 
 
 def configured(document: Mapping[str, Any]) -> CrioConfiguration:
@@ -248,13 +267,17 @@ def configured(document: Mapping[str, Any]) -> CrioConfiguration:
     """
     crio = document["crio"]
     runtime = crio["runtime"]
-    handlers = {str(name): str(table.get("runtime_path", "")) for name, table in runtime["runtimes"].items()}
+    handlers = {str(name): _handler(table) for name, table in runtime["runtimes"].items()}
+    default_runtime = _text(runtime["default_runtime"])
+    if (default := handlers.get(default_runtime)) is not None:
+        heirs = (str(name) for name, table in runtime["runtimes"].items() if table.get("inherit_default_runtime"))
+        handlers |= {name: replace(handlers[name], root=default.root) for name in heirs}
     return CrioConfiguration(
         root=_text(crio["root"]),
         runroot=_text(crio["runroot"]),
         driver=_text(crio["storage_driver"]),
         listen=_text(crio["api"]["listen"]),
-        default_runtime=_text(runtime["default_runtime"]),
+        default_runtime=default_runtime,
         handlers=handlers,
     )
 
@@ -269,9 +292,8 @@ def printed(text: str) -> CrioConfiguration:
     defaults = {name: tomllib.loads(f"value = {value}")["value"] for name, value in COMMENTED_SETTING.findall(text)}
     crio = dict(document.get("crio", {}))
     runtime = dict(crio.get("runtime", {}))
-    handlers: dict[str, Any] = {name: {} for name in COMMENTED_HANDLER.findall(text)} | dict(
-        runtime.get("runtimes", {})
-    )
+    defaults_of = {name: dict(HANDLER_SETTING.findall(block)) for name, block in COMMENTED_HANDLER.findall(text)}
+    handlers: dict[str, Any] = defaults_of | dict(runtime.get("runtimes", {}))
     runtime = {**_named(defaults, "default_runtime"), **runtime, "runtimes": handlers}
     api = {**_named(defaults, "listen"), **crio.get("api", {})}
     base = _named(defaults, "root", "runroot", "storage_driver")
@@ -288,11 +310,23 @@ def harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[s
             f"default_runtime would be {following.default_runtime} instead of {running.default_runtime}, which knows "
             "of no container that runs"
         )
-    for name, path in running.handlers.items():
-        if name not in following.handlers:
+    for name, now in running.handlers.items():
+        if (then := following.handlers.get(name)) is None:
             yield f"there would be no runtime handler {name}, so that its containers would be removed"
-        elif path and following.handlers[name] and path != following.handlers[name]:
-            yield f"runtime handler {name} would be {following.handlers[name]} instead of {path}"
+            continue
+        if now.path and then.path and now.path != then.path:
+            yield f"runtime handler {name} would be {then.path} instead of {now.path}"
+        if now.root is not None and then.root is not None and now.root != then.root:
+            yield (
+                f"runtime_root of runtime handler {name} would be {then.root or 'the default'} instead of "
+                f"{now.root or 'the default'}, and its program would know of no container that runs: all of them would "
+                "end; do not restart CRI-O before that is put back"
+            )
+
+
+def _handler(table: Mapping[str, object]) -> Handler:
+    root = table.get("runtime_root")
+    return Handler(path=_text(table.get("runtime_path", "")), root=None if root is None else _text(root))
 
 
 def _named(settings: Mapping[str, str], *names: str) -> dict[str, str]:

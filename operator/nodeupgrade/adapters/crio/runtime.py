@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nodeupgrade.adapters.cri import Connection, CriClient
-from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running, uses_host_network
+from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
 from nodeupgrade.adapters.crio import restart
 from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask
 from nodeupgrade.adapters.crio.log import asked_to_stop
 from nodeupgrade.adapters.crio.program import CrioProgram
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
-from nodeupgrade.adapters.crio.store import SpecificationStore, pid_in, to_inventory, unknown
+from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory, unknown
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
@@ -66,10 +66,9 @@ class CrioRuntime:
         self._files: Files = files or HostFiles()
         self._services = services
         self._program = CrioProgram(prefix)
-        self._store = SpecificationStore(self._files)
+        self._store = SpecificationStore(self._files, processes.lives)
         self._daemon: CrioDaemon | None = None
-        self._pids: dict[str, int] = {}
-        self._networks: dict[str, bool] = {}
+        self._known = Known()
 
     def info(self) -> RuntimeInfo:
         """Return name, versions and locations of the running CRI-O, and the version of the program on disk."""
@@ -97,28 +96,28 @@ class CrioRuntime:
         get_containers, get_sandboxes = self._cri.start_containers(), self._cri.start_sandboxes()
         containers, sandboxes = tuple(get_containers().containers), tuple(get_sandboxes().items)
         if full:
-            self._pids.clear()
-        new_containers, new_sandboxes = unknown(containers, sandboxes, self._pids)
+            self._known.pids.clear()
+        new_containers, new_sandboxes = unknown(containers, sandboxes, self._known.pids)
         of_containers = self._cri.container_statuses(new_containers, verbose=True)
         of_sandboxes = self._cri.sandbox_statuses(new_sandboxes, verbose=True)
-        self._pids |= {i: pid_in(status.info) for i, status in of_containers.items()}
-        self._pids |= {i: pid_in(status.info) for i, status in of_sandboxes.items()}
-        self._networks |= {i: uses_host_network(status) for i, status in of_sandboxes.items()}
+        self._known.learn(of_containers, of_sandboxes)
         if full:
-            of_containers |= self._cri.container_statuses(c.id for c in containers if not is_running(c))
+            of_ended = self._cri.container_statuses(c.id for c in containers if not is_running(c))
+            self._known.date(of_ended)
+            of_containers |= of_ended
         if full or addresses:
             of_sandboxes |= self._cri.sandbox_statuses(s.id for s in sandboxes if s.id not in of_sandboxes)
         statuses = Statuses(
             containers=of_containers if full else {}, sandboxes=of_sandboxes if full or addresses else {}
         )
-        listing = Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
-        return to_inventory(listing, statuses, self._networks, self._processes)
+        listing = Listing(containers=containers, sandboxes=sandboxes, pids=self._known.pids)
+        return to_inventory(listing, statuses, self._known, self._processes)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored files; until CRI-O restarts, the CRI may serve what they held before.
 
         Raises:
-            OddSpecification: the files of a container have an unknown form and cannot be rewritten.
+            OddMetadata: the files of a container have an unknown form and cannot be rewritten.
         """
         return self._store.before_images((self._daemon or self._asked()).storage, ids)
 
@@ -131,8 +130,13 @@ class CrioRuntime:
         self._store.restore(image)
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
-        """Put back what CRI-O wrote down about containers that it has come to take for ended, while it is stopped."""
-        taken = self._store.taken_for_ended(images)
+        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended.
+
+        It is stopped for that.
+        """
+        every = tuple(images)
+        self._store.tidy_states(every)
+        taken = self._store.taken_for_ended(every)
         if taken and self._services is not None:
             self._services.stop(UNIT)
             for image in taken:

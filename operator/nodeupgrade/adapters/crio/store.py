@@ -5,7 +5,9 @@ CRI-O reads ``config.json`` only when it starts and writes it only when it creat
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
@@ -17,21 +19,26 @@ from nodeupgrade.adapters.cri.client import (
     is_ready,
     is_running,
     sandbox_of,
+    uses_host_network,
 )
+from nodeupgrade.adapters.cri.stored import OddMetadata, conflict, gone, require_other_hashes_only
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
+    RUNTIME,
     STATE,
-    OddSpecification,
     StoredContainer,
+    StoredSandbox,
     decoded,
     encoded,
     is_ended,
     rewritten,
+    sandbox_id,
+    stored_sandbox,
 )
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
@@ -41,10 +48,16 @@ USER_DATA = "userdata"
 
 
 class SpecificationStore:
-    """The hashes stored in CRI-O's storage."""
+    """The hashes stored in CRI-O's storage.
 
-    def __init__(self, files: Files) -> None:
+    Args:
+        files: the node's files.
+        lives: reports whether a process still runs, according to the kernel.
+    """
+
+    def __init__(self, files: Files, lives: Callable[[Process], bool]) -> None:
         self._files = files
+        self._lives = lives
 
     def before_images(self, storage: PurePosixPath, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Return the stored files by container; missing containers are left out.
@@ -54,7 +67,7 @@ class SpecificationStore:
             ids: of the containers.
 
         Raises:
-            OddSpecification: the files of a container cannot be rewritten.
+            OddMetadata: the files of a container cannot be rewritten.
         """
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
         return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
@@ -67,7 +80,7 @@ class SpecificationStore:
         Raises:
             MetadataConflict: the stored file is neither the before-image's nor the wanted one.
             ContainerGone: there is no such container.
-            OddSpecification: a before-image cannot be rewritten.
+            OddMetadata: a before-image cannot be rewritten.
         """
         writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
         for image, hashes in changes:
@@ -75,7 +88,8 @@ class SpecificationStore:
             wanted = rewritten(image.container_id, before.config, hashes)
             present = self._present(image, before)
             if present not in {before.config, wanted}:
-                raise _conflict(image)
+                raise conflict(image.container_id, CONFIG)
+            self._files.tidy(before.config_path)
             if present != wanted:
                 writes[before.config_path] = image, wanted
         for path, (image, wanted) in writes.items():
@@ -93,52 +107,71 @@ class SpecificationStore:
         self._files.tidy(before.config_path)
         if present == before.config:
             return
-        try:
-            restored = rewritten(image.container_id, present, image.hashes)
-        except OddSpecification as error:
-            raise _conflict(image) from error
-        if restored != before.config:
-            raise _conflict(image)
+        require_other_hashes_only(
+            partial(rewritten, image.container_id, present, image.hashes),
+            before.config,
+            conflict(image.container_id, CONFIG),
+        )
         self._put(before.config_path, before.config, image)
 
-    def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
-        """Return the images of containers that CRI-O has come to take for ended."""
-        return tuple(image for image in images if self._is_taken_for_ended(image, decoded(image)))
+    def tidy_states(self, images: Iterable[BeforeImage]) -> None:
+        """Remove what an interrupted reinstate() left beside the files of these images."""
+        for path in dict.fromkeys(path for image in images for path in _states(decoded(image))):
+            self._files.tidy(path)
 
-    def _is_taken_for_ended(self, image: BeforeImage, before: StoredContainer) -> bool:
-        now = self._files.read(before.state_path)
-        ran = not is_ended(image.container_id, before.state)
-        return ran and now is not None and is_ended(image.container_id, now)
+    def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
+        """Return the images of containers that CRI-O has come to take for ended, or their pods."""
+        return tuple(image for image in images if any(self._is_wrong(image, decoded(image))))
 
     def reinstate(self, image: BeforeImage) -> None:
-        """Store the state of the before-image again. CRI-O must be stopped.
+        """Store the states of the before-image again where CRI-O wrote down an end. CRI-O must be stopped.
 
         Raises:
             ContainerGone: there is no such container.
         """
         before = decoded(image)
         self._present(image, before)
-        self._put(before.state_path, before.state, image)
+        container, sandbox = self._is_wrong(image, before)
+        if container:
+            self._put(before.state_path, before.state, image)
+        if sandbox and before.sandbox is not None:
+            self._put(before.sandbox.state_path, before.sandbox.state, image)
+            self._files.remove(before.sandbox.marker)
+
+    def _is_wrong(self, image: BeforeImage, before: StoredContainer) -> tuple[bool, bool]:
+        """Report whether CRI-O has come to take a container for ended, and whether its pod, whose process lives."""
+        ran = not is_ended(image.container_id, before.state)
+        container = ran and self._says_ended(image, before.state_path)
+        pod = before.sandbox
+        if pod is None or not self._lives(pod.process):
+            return container, False
+        return container, self._files.read(pod.marker) is not None or self._says_ended(image, pod.state_path)
+
+    def _says_ended(self, image: BeforeImage, path: PurePosixPath) -> bool:
+        now = self._files.read(path)
+        return now is not None and is_ended(image.container_id, now)
 
     def _stored(self, storage: PurePosixPath, container_id: ContainerId) -> StoredContainer | None:
-        if not NAME.fullmatch(container_id):
-            raise OddSpecification(f"cannot look for container {container_id!r} because that is not an id of CRI-O's")
-        directory = storage / container_id / USER_DATA
+        directory = _directory(storage, container_id)
         config = self._files.read(directory / CONFIG)
         if config is None:
             return None
         state = self._files.read(directory / STATE)
         if state is None:
-            raise OddSpecification(
-                f"there is no {STATE} of container {container_id}, without which CRI-O would delete it"
-            )
-        return StoredContainer(directory=directory, config=config, state=state)
+            raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
+        sandbox = self._sandbox(storage, container_id, config)
+        return StoredContainer(directory=directory, config=config, state=state, sandbox=sandbox)
+
+    def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredSandbox | None:
+        """Return what is stored of a container's pod, if that has a process of its own and was not stopped."""
+        directory = _directory(storage, sandbox_id(container_id, config))
+        state = self._files.read(directory / STATE)
+        found = None if state is None else stored_sandbox(container_id, directory, state)
+        return None if found is None or self._files.read(found.marker) is not None else found
 
     def _present(self, image: BeforeImage, before: StoredContainer) -> bytes:
         if (present := self._files.read(before.config_path)) is None:
-            raise ContainerGone(
-                f"cannot change the stored hash of container {image.container_id} because CRI-O no longer holds it"
-            )
+            raise gone(image.container_id, runtime=RUNTIME)
         return present
 
     def _put(self, path: PurePosixPath, data: bytes, image: BeforeImage) -> None:
@@ -150,11 +183,16 @@ class SpecificationStore:
             )
 
 
-def _conflict(image: BeforeImage) -> MetadataConflict:
-    return MetadataConflict(
-        f"cannot change the stored hash of container {image.container_id} because its config.json is not what was "
-        "read before; somebody else wrote it, and it was left as it is"
-    )
+def _directory(storage: PurePosixPath, identity: str) -> PurePosixPath:
+    if not NAME.fullmatch(identity):
+        raise OddMetadata(f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's")
+    return storage / identity / USER_DATA
+
+
+def _states(stored: StoredContainer) -> Iterator[PurePosixPath]:
+    yield stored.state_path
+    if stored.sandbox is not None:
+        yield stored.sandbox.state_path
 
 
 # Builds the Inventory of a node from the answers of the CRI, and from ``/proc``.
@@ -175,15 +213,44 @@ def pid_in(info: Mapping[str, str]) -> int:
         return 0
 
 
-def to_inventory(
-    listing: Listing, statuses: Statuses, networks: Mapping[str, bool], processes: ProcessTable
-) -> Inventory:
+@dataclass(slots=True)
+class Known:
+    """What was asked of CRI-O once about each container and pod, by id.
+
+    Attributes:
+        pids: PID of the first process; 0 if there is none.
+        created: when the OCI runtime created a container, in nanoseconds since the epoch. The time in CRI-O's *list* is
+            another one before CRI-O's first restart than after it.
+        networks: whether a pod is in the node's network.
+    """
+
+    pids: dict[str, int] = field(default_factory=dict)
+    created: dict[str, int] = field(default_factory=dict)
+    networks: dict[str, bool] = field(default_factory=dict)
+
+    def learn(
+        self,
+        containers: Mapping[str, cri.ContainerStatusResponse],
+        sandboxes: Mapping[str, cri.PodSandboxStatusResponse],
+    ) -> None:
+        """Keep what verbose statuses say."""
+        self.pids |= {i: pid_in(status.info) for i, status in containers.items()}
+        self.pids |= {i: pid_in(status.info) for i, status in sandboxes.items()}
+        self.date(containers)
+        self.networks |= {i: uses_host_network(status) for i, status in sandboxes.items()}
+
+    def date(self, containers: Mapping[str, cri.ContainerStatusResponse]) -> None:
+        """Keep when containers were created."""
+        self.created |= {i: status.status.created_at for i, status in containers.items()}
+
+
+def to_inventory(listing: Listing, statuses: Statuses, known: Known, processes: ProcessTable) -> Inventory:
     """Build the inventory.
 
     Args:
         listing: all records.
         statuses: those that were requested.
-        networks: whether a pod is in the node's network, by sandbox id.
+        known: what was asked before.
         processes: the node's.
     """
     pods = listing.pods()
@@ -192,7 +259,8 @@ def to_inventory(
         stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
         process, monitor = _process(stat), _conmon(item.id, stat, processes)
         status = statuses.containers.get(item.id)
-        containers.append(container_of(item, status, pods, process=process, monitor=monitor))
+        container = container_of(item, status, pods, process=process, monitor=monitor)
+        containers.append(replace(container, created_at=known.created.get(item.id, container.created_at)))
     sandboxes = []
     for pod in listing.sandboxes:
         stat = processes.stat(listing.pids.get(pod.id, 0)) if is_ready(pod) else None
@@ -200,7 +268,7 @@ def to_inventory(
             sandbox_of(
                 pod,
                 statuses.sandboxes.get(pod.id),
-                host_network=networks.get(pod.id, False),
+                host_network=known.networks.get(pod.id, False),
                 process=_process(stat),
                 monitor=_conmon(pod.id, stat, processes),
             )

@@ -8,11 +8,12 @@ hashes are replaced in the text, and everything else is proven to be unchanged.
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
+from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.stored import OddMetadata, hash_in, odd, with_hashes
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
 
@@ -26,10 +27,6 @@ CONFIG, ID = "Config", "ID"
 BLANKS = " \t\r\n"
 
 _decoder = json.JSONDecoder()
-
-
-class OddConfiguration(StepFailed):
-    """A stored configuration has an unknown form and must not be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def split(container_id: ContainerId, content: bytes) -> StoredFile:
     """Find the configuration in the bytes of a file.
 
     Raises:
-        OddConfiguration: the file is not what dockerd writes for this container.
+        OddMetadata: the file is not what dockerd writes for this container.
     """
     try:
         text = content.decode()
@@ -75,7 +72,7 @@ def read_hashes(container_id: ContainerId, config: bytes) -> StoredHashes:
     """Return the hashes in a configuration, after proving that they can be replaced.
 
     Raises:
-        OddConfiguration: they cannot.
+        OddMetadata: they cannot.
     """
     labels = _labels(container_id, _parsed(container_id, config))
     return StoredHashes(
@@ -90,17 +87,17 @@ def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) ->
     A hash that is ``None`` in ``wanted`` is kept; a missing label is never added.
 
     Raises:
-        OddConfiguration: as for read_hashes(), or a wanted value is not a hash.
+        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
-    stored = read_hashes(container_id, config)
-    result = config
-    try:
-        for label, old, new in changed(stored, wanted, LABELS):
-            result = result.replace(entry(label, old), entry(label, new))
-    except ValueError as error:
-        raise _odd(container_id, str(error)) from error
-    _prove_only_hashes_differ(container_id, config, result)
-    return result
+    return with_hashes(
+        config,
+        read_hashes(container_id, config),
+        wanted,
+        partial(_odd, container_id),
+        put=lambda text, label, old, new: text.replace(entry(label, old), entry(label, new)),
+        rest=partial(_without_hashes, container_id),
+        names=LABELS,
+    )
 
 
 def entry(label: str, value: str) -> bytes:
@@ -163,29 +160,19 @@ def _labels(container_id: ContainerId, document: dict[str, Any]) -> dict[str, An
 
 
 def _value(container_id: ContainerId, config: bytes, labels: dict[str, Any], label: str) -> HashValue | None:
-    if label not in labels:
-        return None
-    value = labels[label]
-    if not isinstance(value, str) or not HASH.fullmatch(value):
-        raise _odd(container_id, f"its label {label} is {value!r}, which is no hash")
-    count = config.count(entry(label, value))
-    if count != 1:
+    value = hash_in(labels, label, partial(_odd, container_id), "label")
+    if value is not None and (count := config.count(entry(label, value))) != 1:
         raise _odd(container_id, f"its label {label} is found {count} times in the text instead of once")
-    return HashValue(value)
+    return value
 
 
-def _prove_only_hashes_differ(container_id: ContainerId, before: bytes, after: bytes) -> None:
-    old, new = _parsed(container_id, before), _parsed(container_id, after)
-    for document in (old, new):
-        labels = _labels(container_id, document)
-        for label in LABELS:
-            labels.pop(label, None)
-    if old != new:
-        raise _odd(container_id, "replacing the hash would change more than the hash")
+def _without_hashes(container_id: ContainerId, config: bytes) -> object:
+    document = _parsed(container_id, config)
+    labels = _labels(container_id, document)
+    for label in LABELS:
+        labels.pop(label, None)
+    return document
 
 
-def _odd(container_id: ContainerId, why: str) -> OddConfiguration:
-    return OddConfiguration(
-        f"cannot change the stored hash of container {container_id} because {why}; "
-        "it was left as it is, report this with your version of Docker"
-    )
+def _odd(container_id: ContainerId, why: str) -> OddMetadata:
+    return odd(container_id, why, runtime="Docker")

@@ -27,11 +27,7 @@ class DockerdProgram:
         Raises:
             StepFailed: the program does not end in time.
         """
-        try:
-            found = VERSION.search(self._program.run((program, "--version")).stdout.decode(errors="replace"))
-        except OSError:
-            return None
-        return found[1] if found else None
+        return self._program.version(program, VERSION)
 
     def complaint(self, command: tuple[str, ...]) -> str:
         """Return what the program says against its configuration; empty if nothing, or if it cannot be asked.

@@ -110,7 +110,7 @@ class DockerRuntime:
         """Read the stored configurations, whether dockerd runs or not.
 
         Raises:
-            OddConfiguration: that of a container has an unknown form and cannot be rewritten.
+            OddMetadata: that of a container has an unknown form and cannot be rewritten.
         """
         return self._store.before_images(ids)
 

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
+from nodeupgrade.adapters.cri.stored import conflict, gone, require_other_hashes_only
 from nodeupgrade.adapters.docker import labels
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
@@ -42,7 +44,7 @@ class LabelStore:
         """Return the stored configurations by container; containers without a file are left out.
 
         Raises:
-            OddConfiguration: that of a container cannot be rewritten.
+            OddMetadata: that of a container cannot be rewritten.
         """
         root = self._root()
         found = ((i, self._read(root, i)) for i in ids)
@@ -54,7 +56,7 @@ class LabelStore:
         Raises:
             MetadataConflict: a stored configuration is neither the before-image nor the wanted one.
             ContainerGone: there is no such container.
-            OddConfiguration: a before-image cannot be rewritten.
+            OddMetadata: a before-image cannot be rewritten.
         """
         wanted = {
             image.container_id: (image, labels.rewritten(image.container_id, image.data, hashes))
@@ -68,7 +70,7 @@ class LabelStore:
                 if stored.data == config:
                     continue
                 if stored.data != image.data:
-                    raise _conflict(container_id)
+                    raise conflict(container_id, "configuration")
                 writes[path_of(root, container_id)] = stored.holding(config)
             return writes
 
@@ -87,13 +89,12 @@ class LabelStore:
             stored = self._held(root, container_id)
             if stored.data == image.data:
                 return {}
-            try:
-                restored = labels.rewritten(container_id, stored.data, image.hashes)
-            except labels.OddConfiguration as error:
-                raise _conflict(container_id) from error
-            if restored != image.data:
-                raise _conflict(container_id)
-            return {path_of(root, container_id): stored.holding(restored)}
+            require_other_hashes_only(
+                partial(labels.rewritten, container_id, stored.data, image.hashes),
+                image.data,
+                conflict(container_id, "configuration"),
+            )
+            return {path_of(root, container_id): stored.holding(image.data)}
 
         self._write(pending)
 
@@ -113,9 +114,7 @@ class LabelStore:
 
     def _held(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile:
         if (stored := self._read(root, container_id)) is None:
-            raise ContainerGone(
-                f"cannot change the stored hash of container {container_id} because dockerd no longer holds it"
-            )
+            raise gone(container_id, runtime="dockerd")
         return stored
 
     def _read(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile | None:
@@ -137,10 +136,3 @@ def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
 def _image(container_id: ContainerId, config: bytes) -> BeforeImage:
     hashes = labels.read_hashes(container_id, config)
     return BeforeImage(container_id=container_id, encoding=labels.ENCODING, data=config, hashes=hashes)
-
-
-def _conflict(container_id: ContainerId) -> MetadataConflict:
-    return MetadataConflict(
-        f"cannot change the stored hash of container {container_id} because its configuration is not what was "
-        "read before; somebody else wrote it, and it was left as it is"
-    )

@@ -1,5 +1,6 @@
 """The containers that use the sockets of a daemon, by what the kernel shows: mount tables, connections and cgroups."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -176,18 +177,50 @@ def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
     Raises:
         Transient: no process listens.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(TIMEOUT_SECONDS)
-        try:
-            connection.connect(str(path))
-            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        except OSError as error:
-            raise Transient(f"cannot connect to {path} because {error.strerror or error}") from error
-    pid = processes.own_number(CREDENTIALS.unpack(raw)[0])
+    pid = processes.own_number(_listens(path))
     words = None if pid is None else processes.arguments(pid)
     if pid is None or not words:
         return None
     return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid))
+
+
+def open_listener(path: Path) -> int | None:
+    """Return a file descriptor that is readable as soon as the process that listens on a socket has ended.
+
+    Returns:
+        ``None`` if nobody listens, or if that process cannot be followed: it is outside of our PID namespace, or the
+        kernel is older than 5.3.
+    """
+    try:
+        pid = _listens(path)
+        descriptor = os.pidfd_open(pid)
+    except (Transient, OSError):
+        return None
+    with contextlib.suppress(Transient):
+        if _listens(path) == pid:  # so that no other process has got its PID in between
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def credentials(connection: socket.socket) -> tuple[int, int]:
+    """Return the PID and the UID of a connection's other end, of when it connected or began to listen.
+
+    Returns:
+        PID 0 for a process outside of our PID namespace.
+    """
+    pid, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return pid, uid
+
+
+def _listens(path: Path) -> int:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(TIMEOUT_SECONDS)
+        try:
+            connection.connect(str(path))
+            return credentials(connection)[0]
+        except OSError as error:
+            raise Transient(f"cannot connect to {path} because {error.strerror or error}") from error
 
 
 # The unix sockets of a network namespace with their peers, as the kernel lists them (sock_diag(7), unix_diag).

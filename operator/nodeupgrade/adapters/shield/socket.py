@@ -173,6 +173,16 @@ class Exchange:
         with self._locked("lower the shield"):
             self._lower()
 
+    def step_aside(self) -> None:
+        """Leave the runtime's path, if the runtime has ended, to one that starts; the shield stays meant to be raised.
+
+        Raises:
+            StepFailed: that cannot be done.
+        """
+        with self._locked("leave the runtime's path"):
+            if self.intended() and self._inode(self.path) == self._inode(self.shield) and not accepts(self.runtime):
+                self._drop(self.path)
+
     def clear(self) -> None:
         """Lower the shield for good: without its own socket it cannot be raised.
 

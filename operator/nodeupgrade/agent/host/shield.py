@@ -7,8 +7,8 @@ when it is stopped; then it serves the kubelet's calls under way to their end.
 
 import argparse
 import asyncio
-import contextlib
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -68,12 +68,14 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
     wiring.notify_ready()
     log.info("shield_serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
     gc.freeze()
-    watch = asyncio.ensure_future(_watch(exchange))
+    watches = [asyncio.ensure_future(_watch(exchange))]
+    if plan.shield is not None and plan.shield.steps_aside:
+        watches.append(asyncio.ensure_future(_step_aside(exchange)))
     await told.wait()
     guard.switch_off()
-    watch.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watch
+    for watch in watches:
+        watch.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
     lowered = await asyncio.to_thread(_succeeds, exchange.lower)
     front.close()
     serves_on = ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on
@@ -94,6 +96,28 @@ async def _watch(exchange: wiring.Exchange) -> None:
         last, seen = seen, exchange.look()
         if seen is not None and seen == last:
             await _raise_again(exchange)
+
+
+async def _step_aside(exchange: wiring.Exchange) -> None:
+    """Leave the runtime's path as soon as the runtime has ended: it would find it taken when it starts again."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if exchange.raised():
+            runtime = await asyncio.to_thread(wiring.open_listener, exchange.upstream())
+            if runtime is not None:
+                await _end_of(runtime)
+            await asyncio.to_thread(_succeeds, exchange.step_aside)
+
+
+async def _end_of(process: int) -> None:
+    """Wait until a process has ended, by its file descriptor, and close that."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(process, over.set)
+    try:
+        await over.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
 
 
 async def _raise_again(exchange: wiring.Exchange) -> None:

@@ -261,10 +261,13 @@ class ShieldPlan:
         required: whether the run must not start the new kubelet without the shield.
         serves_on: how many seconds it serves calls under way after it was lowered: as long as a container of the node
             may take to stop.
+        steps_aside: whether it leaves the runtime's path as soon as the runtime has ended, which would not start again
+            otherwise.
     """
 
     socket: str
     required: bool = False
+    steps_aside: bool = False
     serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
     static: tuple[StaticSource, ...] = ()

@@ -288,6 +288,7 @@ def _shield(examination: Examination) -> ShieldPlan | None:
         socket=facts.socket.path,
         required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
         serves_on=_longest_grace(facts),
+        steps_aside=facts.socket.needs_free_path,
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )

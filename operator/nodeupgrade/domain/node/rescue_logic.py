@@ -108,11 +108,13 @@ shows_what_runs() {
     [ "$missing" = 0 ]
 }
 
-# A runtime that lost pods gets neither a hash nor a kubelet: each of them would be made a second time.
+# A runtime that lost pods gets neither a hash nor a kubelet: each of them would be made a second time. What it wrongly
+# remembers is put back even if it shows every container: it may take their pod for ended.
 require_shown() {
     systemctl is-active --quiet "$runtime_unit" || systemctl start "$runtime_unit"
     wait_for_runtime || fail "the runtime does not answer"
-    shows_what_runs || { reinstate && wait_for_runtime && shows_what_runs; } ||
+    [ -e "$go_on" ] || ! reinstate || wait_for_runtime || fail "the runtime does not answer"
+    shows_what_runs ||
         fail "the runtime does not show $missing of the containers that still run" \
         "(repair its configuration and restart it; to have them made a second time: touch $go_on)"
 }

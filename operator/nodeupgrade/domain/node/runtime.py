@@ -25,10 +25,11 @@ class RuntimeKind:
         other_units: whether a unit of another name may be restarted instead, if its main process is the runtime.
         tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
         exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
+        needs_free_path: whether it does not start while anybody accepts connections at the path of its socket.
         remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
             start would last (see ContainerRuntime.reinstate).
         why_no_shield: why no shield can take the place of its socket, if that is known.
-        unproven: what has never been tried on a real node; empty for a runtime that has been.
+        proven: minor versions that runs on real nodes are known of; ``None`` where no version is held back.
         stops_for_rewriting: whether it is stopped for hashes to be written, and starts only when it is next needed.
     """
 
@@ -37,10 +38,17 @@ class RuntimeKind:
     other_units: bool = False
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False
+    needs_free_path: bool = False
     remembers_ends: bool = False
     why_no_shield: str = ""
-    unproven: str = ""
+    proven: tuple[str, ...] | None = None
     stops_for_rewriting: bool = False
+
+    def unproven(self, version: str) -> str:
+        """Return what has never been tried on a real node with a version; empty if it is not held back."""
+        if self.proven is None or ".".join(version.split(".")[:2]) in self.proven:
+            return ""
+        return f"runs on real nodes are known of {' and '.join(self.proven)} only"
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"
@@ -62,6 +70,7 @@ class RuntimeSocket:
         mounted: whether it is a mount point, and so cannot be replaced by a rename.
         exchangeable: whether the runtime tolerates another socket in its place.
         why_no_shield: why it does not, if that is known.
+        needs_free_path: whether the runtime does not start while anybody accepts connections there.
         unknown: why the path could not be followed; empty if it could.
     """
 
@@ -72,6 +81,7 @@ class RuntimeSocket:
     exchangeable: bool
     unknown: str = ""
     why_no_shield: str = ""
+    needs_free_path: bool = False
 
     @property
     def obstacle(self) -> str:
@@ -154,6 +164,7 @@ class NextStart:
         complaint: why they are unknown.
         files: files that it would read besides the unit's, including those that do not exist yet.
         directories: directories in which it would look for such files.
+        makes: directories that it makes itself where they are missing, which changes the time of their parents.
     """
 
     program: str
@@ -163,6 +174,7 @@ class NextStart:
     complaint: str = ""
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
 
 
 # The container runtime that answers on the CRI socket, as it reports itself.

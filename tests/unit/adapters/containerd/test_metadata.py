@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.adapters.containerd.store import TYPE_URL, OddMetadata, read_hashes, rewritten
+from nodeupgrade.adapters.containerd.store import TYPE_URL, read_hashes, rewritten
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.crio.metadata import INNER, OddSpecification, read_hashes, rewritten
+from nodeupgrade.adapters.cri.stored import OddMetadata
+from nodeupgrade.adapters.crio.metadata import INNER, read_hashes, rewritten
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
@@ -99,14 +100,14 @@ def without(name: str) -> bytes:
     ],
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(OddSpecification, match=why):
+    with pytest.raises(OddMetadata, match=why):
         read_hashes(ID, data)
-    with pytest.raises(OddSpecification, match=why):
+    with pytest.raises(OddMetadata, match=why):
         rewritten(ID, data, StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
-    with pytest.raises(OddSpecification, match="is no hash"):
+    with pytest.raises(OddMetadata, match="is no hash"):
         rewritten(ID, GOOD, StoredHashes(container=HashValue('b","x":"')))
 
 

@@ -5,17 +5,18 @@ Only ``systemctl`` and ``curl`` are stand-ins. ``put`` and ``reinstate`` are cal
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.adapters.cri.rescue_questions import wrong_hashes
-from nodeupgrade.adapters.crio.metadata import StoredContainer, encoded, rewritten
+from nodeupgrade.adapters.crio.metadata import StoredContainer, encoded, rewritten, stored_sandbox
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import Process, StoredHashes
 from nodeupgrade.domain.node.rescue_logic import LOGIC
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
@@ -38,8 +39,16 @@ FILES = LOGIC[LOGIC.index("reads() {") : LOGIC.index("restore_program() {")]
 """The script's own functions for files."""
 
 
+def state(process: Process, **more: object) -> bytes:
+    told = {"status": "running", "initPid": process.pid, "initStartTime": str(process.started)} | more
+    return go_json(told).encode()
+
+
 class Storage:
-    """Two containers whose hashes were rewritten; the process of the first one lives, that of the second does not."""
+    """Two containers whose hashes were rewritten; the process of the first one lives, that of the second does not.
+
+    Each shares the PIDs of its pod, whose process lives or does not likewise.
+    """
 
     def __init__(self, root: Path, process: subprocess.Popen[bytes]) -> None:
         self.root = root
@@ -52,13 +61,18 @@ class Storage:
         self.baseline = f"{IDS[0]} {lives.pid} {lives.started}\n{IDS[1]} {lives.pid} {lives.started + 1}"
         self.images: list[BeforeImage] = []
         self.before: dict[str, bytes] = {}
+        self.pods = dict(zip(IDS, (lives, replace(lives, started=lives.started + 1)), strict=True))
         for identity in IDS:
+            pod = root / f"pod-{identity}" / "userdata"
+            pod.mkdir(parents=True)
+            (pod / "state.json").write_bytes(state(self.pods[identity]))
+            sandbox = stored_sandbox(ContainerId(identity), PurePosixPath(pod), state(self.pods[identity]))
             directory = root / identity / "userdata"
             directory.mkdir(parents=True)
             made = specification(identity, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox="s")
             config = go_json(made, indent=True).encode()
             self.before[identity] = config
-            stored = StoredContainer(directory=PurePosixPath(directory), config=config, state=RUNS)
+            stored = StoredContainer(directory=PurePosixPath(directory), config=config, state=RUNS, sandbox=sandbox)
             self.images.append(encoded(ContainerId(identity), stored))
             (directory / "config.json").write_bytes(rewritten(ContainerId(identity), config, NEW))
             (directory / "config.json").chmod(0o640)
@@ -122,6 +136,26 @@ def test_only_what_lives_is_reinstated_with_the_runtime_stopped(storage: Storage
     assert storage.calls() == ["stop crio.service", "reset-failed crio.service", "start crio.service"]
     assert storage.run("reinstate") == 1, "nothing is left to do"
     assert len(storage.calls()) == 3
+
+
+@pytest.mark.parametrize(("verdict", "marked"), [(True, True), (True, False), (False, True)])
+def test_a_pod_is_reinstated_if_its_own_process_lives(storage: Storage, verdict: bool, marked: bool) -> None:
+    """Even if each of its containers is shown: CRI-O may have taken it alone for ended, or the marker was left."""
+    files = {each: storage.file(f"pod-{each}", "state.json") for each in IDS}
+    for identity, file in files.items():
+        if verdict:
+            file.write_bytes(state(storage.pods[identity], status="stopped", exitCode=255))
+        if marked:
+            file.with_name("stopped").touch()
+
+    assert storage.run("reinstate") == 0
+
+    assert files[IDS[0]].read_bytes() == state(storage.pods[IDS[0]])
+    assert not files[IDS[0]].with_name("stopped").exists()
+    assert files[IDS[1]].with_name("stopped").exists() is marked, "another process has its PID"
+    assert (b"exitCode" in files[IDS[1]].read_bytes()) is verdict
+    assert storage.calls() == ["stop crio.service", "reset-failed crio.service", "start crio.service"]
+    assert storage.run("reinstate") == 1, "nothing is left to do"
 
 
 def test_what_cannot_be_stopped_is_not_written(storage: Storage) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.docker.labels import (
     HASH_LABEL,
     HASH_WITHOUT_RESOURCES_LABEL,
-    OddConfiguration,
     read_hashes,
     rewritten,
     split,
@@ -58,7 +58,7 @@ def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
 
 def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
     for end in range(len(GOOD)):
-        with pytest.raises(OddConfiguration, match="not a JSON object"):
+        with pytest.raises(OddMetadata, match="not a JSON object"):
             split(ID, GOOD[:end])
 
 
@@ -74,7 +74,7 @@ def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
     ],
 )
 def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
-    with pytest.raises(OddConfiguration, match=why):
+    with pytest.raises(OddMetadata, match=why):
         split(ID, data)
 
 
@@ -90,10 +90,10 @@ def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
     ],
 )
 def test_a_configuration_of_another_form_is_odd(config: bytes, why: str) -> None:
-    with pytest.raises(OddConfiguration, match=why):
+    with pytest.raises(OddMetadata, match=why):
         rewritten(ID, config, StoredHashes(container=HashValue("b2")))
 
 
 def test_what_is_wanted_has_to_be_a_hash() -> None:
-    with pytest.raises(OddConfiguration, match="is no hash"):
+    with pytest.raises(OddMetadata, match="is no hash"):
         rewritten(ID, split(ID, GOOD).data, StoredHashes(container=HashValue('b","x":"')))

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.docker import labels
 from nodeupgrade.adapters.docker.store import LabelStore, path_of
 from nodeupgrade.adapters.files import HostFiles
@@ -157,7 +158,7 @@ def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
         after.disk.load(image)
         try:
             return after.hashes() <= {OLD, NEW}
-        except labels.OddConfiguration:
+        except OddMetadata:
             return False
 
     assert not all(map(loads, states))

@@ -73,6 +73,20 @@ def test_every_method_in_every_situation(method: Method) -> None:
             assert found.wanted
 
 
+@pytest.mark.parametrize("method", [Method.STOP_POD_SANDBOX, Method.REMOVE_POD_SANDBOX, Method.RUN_POD_SANDBOX])
+def test_a_pod_without_a_process_of_its_own_is_protected_with_its_containers(method: Method) -> None:
+    """Stopping it stops them, so that the kernel's word about a process of the pod cannot be what counts."""
+    plan = shielded_plan()
+    baseline = replace(plan.baseline, sandboxes=tuple(replace(s, process=None) for s in plan.baseline.sandboxes))
+    shielded = Shielded.of(replace(plan, baseline=baseline))
+
+    for pod, container_runs in product((WEB, JOB, AGENT), (True, False)):
+        lives = alive(*(PIDS[pod][0],) * container_runs)
+        found = shielded.harmed_by(call_to(method, pod), lives, used)
+        over = pod is JOB and not container_runs
+        assert (found is not None) == (pod is not AGENT and not over), (pod, container_runs)
+
+
 @pytest.mark.parametrize("method", Method)
 def test_what_came_later_is_nobody_s_business(method: Method) -> None:
     newcomer = PodRef(namespace="a", name="newcomer", uid=PodUid("uid-new"))

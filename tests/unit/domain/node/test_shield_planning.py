@@ -66,6 +66,13 @@ def test_the_shield_takes_the_place_of_the_socket_itself(policy: ShieldPolicy) -
     assert shield == ShieldPlan(socket="/run/k3s/containerd.sock", required=policy is ShieldPolicy.REQUIRE)
 
 
+def test_it_steps_aside_where_the_runtime_would_not_start_otherwise() -> None:
+    for needed in (False, True):
+        shield = planned(plan(facts(socket=socket(needs_free_path=needed)))).shield
+        assert shield is not None
+        assert shield.steps_aside is needed
+
+
 def executing(command: tuple[str, ...]) -> dict[str, Any]:
     return {"exec": {"command": list(command)}}
 

@@ -29,7 +29,7 @@ class RuntimeAsFound:
         next: how it would come back.
         changed: files and directories that a start reads and that were changed after the last start.
         program: digest of the program on disk.
-        unproven: what has never been tried on a real node with this kind of runtime.
+        unproven: what has never been tried on a real node with this version; empty if it has been.
     """
 
     name: str

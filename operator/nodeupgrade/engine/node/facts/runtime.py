@@ -33,7 +33,7 @@ def find(
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
         name=node.runtime.kind.name,
-        unproven=node.runtime.kind.unproven,
+        unproven=node.runtime.kind.unproven(info.version),
         unit=unit,
         process=info.process,
         owner="" if info.process is None else _owner(node.files, info.process.pid),
@@ -78,6 +78,7 @@ def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSo
         mounted=path is not None and is_mount_point(table, path),
         exchangeable=kind.exchangeable_socket,
         why_no_shield=kind.why_no_shield,
+        needs_free_path=kind.needs_free_path,
         unknown=unknown,
     )
 
@@ -86,8 +87,8 @@ def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tupl
     """Return what a start reads and what was changed after the runtime was started.
 
     A drop-in or a configuration file that was removed is detected by its directory's time; directories in /run are
-    left out, since they hold our own drop-ins too. The program itself is compared by its digest; only a starter, such
-    as a script, is compared by time.
+    left out, since they hold our own drop-ins too, and so is what the runtime itself made in one. The program itself is
+    compared by its digest; only a starter, such as a script, is compared by time.
     """
     if not unit.main_pid:
         return ()
@@ -96,8 +97,21 @@ def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tupl
     paths += [*following.directories, *_drop_in_directories(unit)]
     paths += [following.starter] if following.starter else []
     changed = node.files.changed
-    paths += [str(path.parent) for path in map(PurePosixPath, following.files) if changed(path) is None]
+    paths += [
+        str(path.parent)
+        for path in map(PurePosixPath, following.files)
+        if changed(path) is None and not _changed_by_runtime(node.files, path.parent, following)
+    ]
     return tuple(path for path in dict.fromkeys(paths) if (changed(PurePosixPath(path)) or 0.0) > started)
+
+
+def _changed_by_runtime(files: FilesView, directory: PurePosixPath, following: NextStart) -> bool:
+    """Report whether the last change of a directory is that the runtime made another one in it.
+
+    A new directory gets its time before its parent does, and keeps it until something is made in it in turn.
+    """
+    made = [files.changed(path) for path in map(PurePosixPath, following.makes) if path.parent == directory]
+    return (files.changed(directory) or 0.0) <= max((time for time in made if time is not None), default=-1.0)
 
 
 def _drop_in_directories(unit: UnitStatus) -> Iterable[str]:

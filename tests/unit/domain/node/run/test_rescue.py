@@ -262,6 +262,24 @@ def test_a_runtime_that_does_not_show_what_still_runs_gets_no_kubelet_and_no_has
     assert old_again(node.look(after=ABSENT_SECONDS)), node.read("runs/rescue.log")
 
 
+@pytest.mark.parametrize("overruled", [False, True])
+def test_what_it_wrongly_remembers_is_put_back_even_if_it_shows_every_container(node: Node, overruled: bool) -> None:
+    """It may take a pod for ended and none of its containers, and the kubelet would make them all a second time."""
+    node.with_baseline(a=LIVES)
+    nothing, noted = (
+        "reinstate() {\n    :\n    false\n}",
+        f"reinstate() {{\n    echo reinstate >> {node.root}/calls\n}}",
+    )
+    assert nothing in node.read("rescue.sh")
+    node.write("rescue.sh", node.read("rescue.sh").replace(nothing, noted))
+    if overruled:
+        node.write("runs/go-on", "")
+
+    assert old_again(node.look().look(after=ABSENT_SECONDS))
+
+    assert ("reinstate" in node.calls) is not overruled
+
+
 @pytest.mark.parametrize("process", [ANOTHER, ZOMBIE])
 def test_what_has_provably_ended_need_not_be_shown(node: Node, process: tuple[int, str]) -> None:
     node.with_baseline(a=LIVES, c=process).look()
