@@ -99,8 +99,7 @@ class Reason(StrEnum):
         "add the platform to spec.artifact, or make the file reachable from the node")
     NODE_AFFINITY_NOT_MET = ("NodeAffinityNotMet",
         ("a running pod's node selector or required node affinity no longer matches the node, so any "
-         "kubelet restart would kill the pod"),
-        "restore the node's labels, or delete the pod")
+         "kubelet restart would kill the pod"), "restore the node's labels, or delete the pod")
     TAINT_NOT_TOLERATED = ("TaintNotTolerated",
         "a running pod does not tolerate a NoExecute taint of the node, so it is about to be evicted",
         "remove the taint, or wait until the pod is gone")
@@ -118,6 +117,8 @@ class Reason(StrEnum):
     STORED_HASH_NOT_REPRODUCED = ("StoredHashNotReproduced",
         "a running container carries a stored hash that cannot be recomputed from its pod",
         "recreate the pod named in the message")
+    HASHES_NOT_YET_COMPARED = ("HashesNotYetCompared", "the running kubelet has perhaps not compared every hash yet",
+        "wait; the node is looked at again three times, later on a retry is needed")
     UNKNOWN_CONTAINER = ("UnknownContainer", "a running container belongs to no pod of this node",
         "remove the container, or wait for its pod")
     STATIC_POD_NOT_EDITABLE = ("StaticPodNotEditable", "a static pod's manifest cannot be given a fixed UID safely",
@@ -194,7 +195,6 @@ class Reason(StrEnum):
         "mount the directory of the socket instead, or restart the pods that the message names after the upgrade")
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
-
     VOLUME_NOT_KEPT = ("VolumeNotKept",
         "the new kubelet would not find, or not handle, a volume that a pod of the node uses",
         "delete the pod that uses it, so that it is unmounted, or drain and exclude the node")

@@ -15,7 +15,7 @@ from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart
 from .static import default_static_container, static_pod_uid, static_uid_may_stay
-from .version import KubeletVersion
+from .version import KubeletVersion, series_ranges
 
 __all__ = [
     "NEWEST_MINOR",
@@ -48,6 +48,7 @@ __all__ = [
     "qos_class",
     "resize_may_restart",
     "resource_amount",
+    "series_ranges",
     "static_pod_uid",
     "static_uid_may_stay",
 ]

@@ -25,7 +25,15 @@ from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, InputFile, command
 from nodeupgrade.cli.reports.forecast import pod_forecast
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.kubelethash import HashChange, HashError, KubeletVersion, detect, explain_pod, hash_container
+from nodeupgrade.kubelethash import (
+    HashChange,
+    HashError,
+    KubeletVersion,
+    detect,
+    explain_pod,
+    hash_container,
+    series_ranges,
+)
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
 
@@ -215,21 +223,10 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
 
 
 def _said(finding: _Matched) -> str:
-    return finding.problem or _ranges(finding.kubelets)
+    return finding.problem or series_ranges(finding.kubelets)
 
 
 def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion]) -> str:
-    if said := _ranges(common):
+    if said := series_ranges(common):
         return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash."
     return "No single kubelet could have stored all of these hashes, so an upgrade would refuse the node."
-
-
-def _ranges(kubelets: Iterable[KubeletVersion]) -> str:
-    """Format minors as ranges: ``1.16 to 1.18, 1.30``."""
-    runs: list[list[KubeletVersion]] = []
-    for each in kubelets:
-        if runs and runs[-1][-1].minor + 1 == each.minor:
-            runs[-1].append(each)
-        else:
-            runs.append([each])
-    return ", ".join(run[0].series if len(run) == 1 else f"{run[0].series} to {run[-1].series}" for run in runs)
