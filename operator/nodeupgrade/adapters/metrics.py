@@ -14,7 +14,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.domain.rollout import conditions
-from nodeupgrade.domain.rollout.counting import finished_runs, group_nodes, is_paused
+from nodeupgrade.domain.rollout.counting import finished_runs, group_nodes, is_paused, stored_hashes
 from nodeupgrade.engine.rollout.passes import PassResult
 
 PREFIX = "nodeupgrade_"
@@ -118,6 +118,14 @@ FLAPS = MetricSpec(
     "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 "
     "where nodes are guarded",
 )
+HASHES = MetricSpec(
+    "containers_by_hash",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "running containers by the minor version that computes their stored hash (unknown: none does), as each node has "
+    "counted them in its last plan or run",
+    ("kubelet",),
+)
 ROLLBACKS = MetricSpec(
     "rollbacks",
     MetricKind.COUNTER,
@@ -193,7 +201,7 @@ LOOP_LAG = MetricSpec(
 BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the version of the operator", ("version",))
 
 METRICS = (
-    NODES, IN_FLIGHT, PAUSED, STALLED, IMPEDED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
+    NODES, IN_FLIGHT, PAUSED, STALLED, IMPEDED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, HASHES, ROLLBACKS,
     PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""
@@ -293,6 +301,9 @@ class Metrics:
         nodes = _gauge(NODES)
         for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
             nodes.add_metric((group.upgrade, group.wave, group.phase), count)
+        hashes = _gauge(HASHES)
+        for kubelet, number in stored_hashes(state.tasks).items():
+            hashes.add_metric((kubelet,), number)
         flying, paused = _gauge(IN_FLIGHT), _gauge(PAUSED)
         stalled, impeded = _gauge(STALLED), _gauge(IMPEDED)
         for upgrade in upgrades:
@@ -304,7 +315,7 @@ class Metrics:
         leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
         leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
-        yield from (nodes, flying, paused, stalled, impeded, leads, queue)
+        yield from (nodes, hashes, flying, paused, stalled, impeded, leads, queue)
         yield from _informers(state.informers)
 
     def _counter(self, spec: MetricSpec) -> Counter:

@@ -4,7 +4,7 @@ Imports nothing else of this project, so that it can be published alone.
 """
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
-from .detect import detect
+from .detect import by_writer, detect
 from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
@@ -33,6 +33,7 @@ __all__ = [
     "UnhashableContainer",
     "UnreadablePod",
     "UnsupportedKubelet",
+    "by_writer",
     "compared_containers",
     "default_static_container",
     "detect",
