@@ -9,7 +9,6 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.checks.hashes import COMPARED_WITHIN
 from nodeupgrade.domain.node.hash_census import as_left, as_planned
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
@@ -17,14 +16,12 @@ from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
-from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
+from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json, supervise
+from tests.doubles.node.dual_hash import LISTED, LONG, OLD_ONES, PATCHED, hashes, mixed
 from tests.doubles.node.kubelet import PROGRAM, program
 
-FIRST, PATCHED, NEW = "v1.12.10", "v1.19.16-both.1", "v1.33.13"
-LISTED = ("1.12",)
+NEW = "v1.33.13"
 LIMITS = Limits(settle=5.0)
-LONG = COMPARED_WITHIN.total_seconds()
-OLD_ONES = {"nginx", "log", "etcd"}
 
 
 @dataclass
@@ -43,30 +40,6 @@ class Fleet:
 
     def nothing_restarted(self) -> bool:
         return self.node.kubelet.replaced == [] and differences(self.plan.baseline, self.node.inventory()) == ()
-
-
-def hashes(node: SimulatedNode) -> dict[str, HashValue | None]:
-    return {each.name: each.hashes.container for each in node.inventory().running()}
-
-
-def mixed(*, accepts: tuple[str, ...] = (FIRST,), ran: float = LONG) -> SimulatedNode:
-    """A node whose kubelet was exchanged by hand for a patched one, and which got another pod since."""
-    node = SimulatedNode(
-        version=FIRST, pods=[pod_json("web", "nginx", "log")], manifests={"etcd.yaml": manifest("etcd", "etcd")}
-    )
-    node.kubelet.also_accepts[PATCHED] = accepts
-    node.kubelet.stop()
-    node.disk[PROGRAM] = program(PATCHED)
-    node.disk.update({path: _pinned(node, data) for path, data in node.disk.items() if path.endswith("/etcd.yaml")})
-    node.kubelet.pods.append(parse_pod(pod_json("late", "queue")))
-    node.services.start_kubelet()
-    node.timeline.advance(ran)
-    return node
-
-
-def _pinned(node: SimulatedNode, data: bytes) -> bytes:
-    uid = next(sandbox.pod.uid for sandbox in node.inventory().sandboxes if sandbox.is_static)
-    return data.replace(b"  name: etcd\n", f"  name: etcd\n  uid: {uid}\n".encode(), 1)
 
 
 def fleet(to: str = NEW) -> Fleet:
