@@ -30,6 +30,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "nobody_installs_another_kubelet": "not shown on a real node yet; unit tests",
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
+    "accepted_hashes_were_compared": "needs a kubelet that was built to accept another one's hashes: scenario tests",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",
     "edits_of_manifests_count": "needs a kubelet from 1.31 on before the upgrade: e2e/test_static_pods.py",
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",

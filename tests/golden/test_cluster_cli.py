@@ -45,6 +45,13 @@ LOOKING = {
         "evidence web-c-1 -o json",
         "evidence web-x-1",
     ],
+    "hashes.txt": [
+        "hashes --fleet",
+        "hashes web-c-1 web-b-1 -o json",
+        "hashes web-z-1",
+        "hashes",
+        "hashes web-c-1 --fleet",
+    ],
     "explain-node.txt": [
         "explain-node web-b-1",
         "explain-node web-b-3",

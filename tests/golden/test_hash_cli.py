@@ -54,6 +54,8 @@ def test_verify(monkeypatch: pytest.MonkeyPatch) -> None:
         "verify --containers inspected.json --pods node-pods.yaml",
         "verify --containers inspected.json --pods node-pods.yaml -o json",
         "verify --containers inspected-mixed.json --pods node-pods.yaml",
+        "verify --containers inspected-two.json --pods node-pods.yaml",
+        "verify --containers inspected-two.json --pods node-pods.yaml --also-accepted 1.31",
         "verify --containers node-pods.yaml --pods node-pods.yaml",
         "verify --containers - --pods -",
     ]

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.rollout.counting import finished_runs, flights, group_nodes, is_paused
+from nodeupgrade.domain.rollout.counting import finished_runs, flights, group_nodes, is_paused, stored_hashes
 from nodeupgrade.engine.rollout.passes import PassResult
 
 PREFIX = "nodeupgrade_"
@@ -130,6 +130,14 @@ FLAPS = MetricSpec(
     "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 "
     "where nodes are guarded",
 )
+HASHES = MetricSpec(
+    "containers_by_hash",
+    MetricKind.GAUGE,
+    MetricSubject.NODES,
+    "running containers by the minor version that computes their stored hash (unknown: none does), as each node has "
+    "counted them in its last plan or run",
+    ("kubelet",),
+)
 ROLLBACKS = MetricSpec(
     "rollbacks",
     MetricKind.COUNTER,
@@ -206,7 +214,8 @@ BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the ver
 
 METRICS = (
     NODES, IN_FLIGHT, FLIGHT, NODE_TIMEOUT, PHASE, CONDITION, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS,
-    ROLLBACKS, PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
+    HASHES, ROLLBACKS, PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG,
+    BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""
 
@@ -305,10 +314,13 @@ class Metrics:
         """Yield the gauges, computed from the current state."""
         state = self._state()
         yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
+        hashes = _gauge(HASHES)
+        for kubelet, number in stored_hashes(state.tasks).items():
+            hashes.add_metric((kubelet,), number)
         leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
         leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
-        yield from (leads, queue)
+        yield from (hashes, leads, queue)
         yield from _informers(state.informers)
 
     def _counter(self, spec: MetricSpec) -> Counter:

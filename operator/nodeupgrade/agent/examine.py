@@ -277,7 +277,7 @@ class Precheck:
             return given_up(run, error)
         refusals = (*examination.refusals, *await asyncio.to_thread(self._executor_cannot_run))
         if examination.plan is None or forecast is None or refusals:
-            return refusal_status(run, (*refusals, *examination.warnings), forecast)
+            return refusal_status(run, (*refusals, *examination.warnings), forecast, examination.census)
         return prechecked_status(run, examination.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:

@@ -79,7 +79,7 @@ class Preparation:
                 plan = self._failpoint(examination.plan)
                 await asyncio.to_thread(self._runs.write_plan, plan)
                 return plan
-            status = refusal_status(self._settings.run_id, examination.findings)
+            status = refusal_status(self._settings.run_id, examination.findings, census=examination.census)
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.finding,))
         except Exception as error:

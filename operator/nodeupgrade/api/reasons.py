@@ -117,6 +117,8 @@ class Reason(StrEnum):
     STORED_HASH_NOT_REPRODUCED = ("StoredHashNotReproduced",
         "a running container carries a stored hash that cannot be recomputed from its pod",
         "recreate the pod named in the message")
+    HASHES_NOT_YET_COMPARED = ("HashesNotYetCompared", "the running kubelet has perhaps not compared every hash yet",
+        "wait; the node is looked at again three times, later on a retry is needed")
     UNKNOWN_CONTAINER = ("UnknownContainer", "a running container belongs to no pod of this node",
         "remove the container, or wait for its pod")
     STATIC_POD_NOT_EDITABLE = ("StaticPodNotEditable", "a static pod's manifest cannot be given a fixed UID safely",
@@ -133,8 +135,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",
         "the kubelet is not a systemd unit on this node, or systemd is too old",
         "exclude the node, or correct spec.kubelet.unit")
-    INSUFFICIENT_SPACE = ("InsufficientSpace", "there is not enough disk space next to the kubelet binary",
-        "free space on the node")
+    INSUFFICIENT_SPACE = ("InsufficientSpace", "too little disk space is left for a run", "free space on the node")
     AGENT_UNAVAILABLE = ("AgentUnavailable", "the agent pod cannot run on the node",
         "look at the agent pod in the operator's namespace")
     AGENT_NOT_STARTED = ("AgentNotStarted", "no agent could be started on the node", "remove the cause, and retry")
@@ -194,7 +195,6 @@ class Reason(StrEnum):
         "mount the directory of the socket instead, or restart the pods that the message names after the upgrade")
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
-
     VOLUME_NOT_KEPT = ("VolumeNotKept",
         "the new kubelet would not find, or not handle, a volume that a pod of the node uses",
         "delete the pod that uses it, so that it is unmounted, or drain and exclude the node")

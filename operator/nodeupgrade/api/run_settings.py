@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from nodeupgrade.api.field import SET, Field, Rule
 from nodeupgrade.api.limits import CHECK_LENGTH
+from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, known_kubelets
 
 
 class FlagPolicy(StrEnum):
@@ -48,6 +49,20 @@ class HashMode(StrEnum):
 
     REWRITE = "Rewrite"
     ASSERT_UNCHANGED = "AssertUnchanged"
+
+
+KubeletMinor: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=8,
+        pattern=rf"1\.({'|'.join(str(kubelet.minor) for kubelet in known_kubelets())})",
+        expected=f"a minor version of Kubernetes from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, such as 1.12",
+    ),
+]
+"""A minor version whose hashes are known, as in 1.12."""
+
+MOST_ALSO_ACCEPTED = 8
+"""Further kubelets whose hashes one kubelet accepts."""
 
 
 class GuardPolicy(StrEnum):

@@ -33,6 +33,11 @@ COMMANDS: dict[str, tuple[Lazy, ...]] = {
             "nodeupgrade.cli.commands.node:evidence_command",
             "Show the proof of what was done to a node.",
         ),
+        Lazy(
+            "hashes",
+            "nodeupgrade.cli.commands.census:hashes_command",
+            "Show how many running containers carry the hash of which kubelet.",
+        ),
     ),
     "Steer": (
         Lazy(

@@ -157,6 +157,7 @@ PASSING = frozenset(
     {
         Reason.EARLIER_RUN,
         Reason.POD_IN_TRANSITION,
+        Reason.HASHES_NOT_YET_COMPARED,
         Reason.UNKNOWN_CONTAINER,
         Reason.INVENTORY_CHANGED,
         Reason.RUNTIME_DID_NOT_ANSWER,

@@ -4,7 +4,7 @@ Imports nothing else of this project, so that it can be published alone.
 """
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
-from .detect import detect
+from .detect import by_writer, detect
 from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
@@ -15,7 +15,7 @@ from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart
 from .static import default_static_container, static_pod_uid, static_uid_may_stay
-from .version import KubeletVersion
+from .version import KubeletVersion, series_ranges
 
 __all__ = [
     "NEWEST_MINOR",
@@ -33,6 +33,7 @@ __all__ = [
     "UnhashableContainer",
     "UnreadablePod",
     "UnsupportedKubelet",
+    "by_writer",
     "compared_containers",
     "default_static_container",
     "detect",
@@ -48,6 +49,7 @@ __all__ = [
     "qos_class",
     "resize_may_restart",
     "resource_amount",
+    "series_ranges",
     "static_pod_uid",
     "static_uid_may_stay",
 ]

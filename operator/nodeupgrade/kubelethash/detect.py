@@ -27,6 +27,21 @@ def detect(stored: Iterable[tuple[Mapping[str, object], str]]) -> tuple[KubeletV
     return tuple(minors)
 
 
+def by_writer(writers: Iterable[tuple[KubeletVersion, ...]]) -> tuple[tuple[tuple[KubeletVersion, ...], int], ...]:
+    """Return few groups of kubelets that wrote all hashes, and the number of hashes of each, the most first.
+
+    Args:
+        writers: for each hash, the minors that reproduce it; hashes that none reproduces do not count.
+    """
+    left, groups = [each for each in writers if each], []
+    while left:
+        most = max(known_kubelets(), key=lambda kubelet: (sum(kubelet in each for each in left), kubelet))
+        of_it = [each for each in left if most in each]
+        groups.append((tuple(kubelet for kubelet in of_it[0] if all(kubelet in each for each in of_it)), len(of_it)))
+        left = [each for each in left if most not in each]
+    return tuple(groups)
+
+
 def _hashed(container: Mapping[str, object], kubelet: KubeletVersion) -> int | None:
     try:
         return int(hash_container(container, kubelet), 16)

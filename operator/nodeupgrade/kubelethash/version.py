@@ -1,6 +1,7 @@
 """Parses and orders kubelet versions as `kubelet --version`, a Node's status and people write them."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Self
@@ -70,3 +71,14 @@ class KubeletVersion:
 
     def _order(self) -> tuple[int, int, int, bool, str]:
         return (self.major, self.minor, self.patch, not self.is_pre_release, self.suffix)
+
+
+def series_ranges(kubelets: Iterable[KubeletVersion]) -> str:
+    """Format minors, oldest first, as ranges: `1.16 to 1.18, 1.30`."""
+    runs: list[list[KubeletVersion]] = []
+    for each in kubelets:
+        if runs and runs[-1][-1].minor + 1 == each.minor:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return ", ".join(run[0].series if len(run) == 1 else f"{run[0].series} to {run[-1].series}" for run in runs)

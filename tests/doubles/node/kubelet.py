@@ -20,7 +20,7 @@ from nodeupgrade.kubelet.flags import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
 from tests.doubles.node.calls import Calls
-from tests.doubles.node.containers.pods import compared, computed_hash, is_over, static_pods
+from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, static_pods
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
@@ -73,7 +73,7 @@ class KubeletProcess:
     """One run of the program.
 
     Attributes:
-        expected: the hash that it expects, by namespace, pod and container.
+        expected: the hashes that it accepts, by namespace, pod and container.
     """
 
     pid: int
@@ -83,7 +83,7 @@ class KubeletProcess:
     stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
-    expected: dict[tuple[str, str, str], HashValue] = field(default_factory=dict)
+    expected: dict[tuple[str, str, str], frozenset[HashValue]] = field(default_factory=dict)
 
 
 _KEPT_RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
@@ -91,11 +91,11 @@ _KEPT_RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
 
 @dataclass(frozen=True, slots=True)
 class _Hashes:
-    """The hashes that one version computes for the containers of a pod, by name: to store, and to compare."""
+    """The hashes that one version stores with the containers of a pod, and those that it accepts, by name."""
 
     pod: Pod
     stored: dict[str, HashValue]
-    compared: dict[str, HashValue]
+    compared: dict[str, frozenset[HashValue]]
 
 
 class SimulatedKubelet:
@@ -104,6 +104,7 @@ class SimulatedKubelet:
     Attributes:
         pods: the node's pods as the API server has them.
         behaviour: of kubelets that misbehave, by version, for example ``v1.33.13``.
+        also_accepts: of patched kubelets, by version, those whose hashes they accept besides their own.
         exited: called when the process exits by itself.
         configuration: what configz answers; ``None`` if access is forbidden.
         stamp: returns the stamp of a program on disk.
@@ -127,6 +128,7 @@ class SimulatedKubelet:
         self.node = node
         self.pods: list[Pod] = []
         self.behaviour: dict[str, Behaviour] = {}
+        self.also_accepts: dict[str, tuple[str, ...]] = {}
         self.exited: Callable[[], None] = lambda: None
         self.stamp: Callable[[PurePosixPath], str | None] = lambda path: stamp_of(disk[str(path)])
         self.process: KubeletProcess | None = None
@@ -140,7 +142,7 @@ class SimulatedKubelet:
         self._shield = shield
         self._timeline = timeline
         self._calls = calls
-        self._known: dict[tuple[int, KubeletVersion], _Hashes] = {}
+        self._known: dict[tuple[int, KubeletVersion, tuple[str, ...]], _Hashes] = {}
 
     def healthy(self) -> bool:
         """Whether the process answers ok."""
@@ -259,30 +261,32 @@ class SimulatedKubelet:
             if expected is None or seen.state is not ContainerState.RUNNING:
                 continue
             for where, value in (("serves", seen.hashes.container), ("stores", stored.hashes.container)):
-                if value != expected:
+                if value not in expected:
+                    wanted = " or ".join(sorted(expected))
                     self.violations.append(
-                        f"kubelet {self.process.version} runs while {seen.label} {where} {value}, not {expected}"
+                        f"kubelet {self.process.version} runs while {seen.label} {where} {value}, not {wanted}"
                     )
 
     def desired(self, version: KubeletVersion) -> list[Pod]:
         """The pods that a kubelet of this version wants to run."""
         return [*self.pods, *static_pods(self._disk, version, self.node)]
 
-    def _expected(self, process: KubeletProcess) -> Iterator[tuple[tuple[str, str, str], HashValue]]:
+    def _expected(self, process: KubeletProcess) -> Iterator[tuple[tuple[str, str, str], frozenset[HashValue]]]:
         for pod in self.desired(process.version):
-            for name, value in self._hashes(pod, process.version).compared.items():
-                yield (pod.ref.namespace, pod.ref.name, name), value
+            for name, values in self._hashes(pod, process.version).compared.items():
+                yield (pod.ref.namespace, pod.ref.name, name), values
 
     def _hashes(self, pod: Pod, version: KubeletVersion) -> "_Hashes":
         """What a version computes for a pod; once for each pod, since a kubelet synchronises every second."""
-        known = self._known.get((id(pod), version))
+        also = self.also_accepts.get(str(version), ())
+        known = self._known.get((id(pod), version, also))
         if known is None:
             known = _Hashes(
                 pod=pod,
                 stored={c.name: computed_hash(pod, c, version) for c in pod.containers if c.role in _KEPT_RUNNING},
-                compared={c.name: value for c, value in compared(pod, version)},
+                compared=dict(accepted(pod, version, also)),
             )
-            self._known[id(pod), version] = known
+            self._known[id(pod), version, also] = known
         return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
@@ -356,14 +360,14 @@ class SimulatedKubelet:
             self._sync_container(pod, sandbox, name, hashes.compared.get(name), stored_value)
 
     def _sync_container(
-        self, pod: Pod, sandbox: SandboxInstance, name: str, wanted: HashValue | None, new: HashValue
+        self, pod: Pod, sandbox: SandboxInstance, name: str, wanted: frozenset[HashValue] | None, new: HashValue
     ) -> None:
         newest = self._newest(sandbox, name)
         if newest is None:
             self._runtime.create_container(sandbox, name, new)
         elif newest.state is ContainerState.RUNNING:
             call = RuntimeCall(method=Method.STOP_CONTAINER, container=newest.id)
-            if wanted is not None and newest.hashes.container != wanted and not self._refused(call):
+            if wanted is not None and newest.hashes.container not in wanted and not self._refused(call):
                 self.replaced.append(newest.label)
                 self._runtime.stop_container(newest.id)
                 self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
@@ -387,11 +391,8 @@ class SimulatedKubelet:
         return True
 
     def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:
-        found = [
-            stored.instance
-            for stored in self._runtime.containers.values()
-            if stored.instance.sandbox_id == sandbox.id and stored.instance.name == name
-        ]
+        instances = (stored.instance for stored in self._runtime.containers.values())
+        found = [each for each in instances if each.sandbox_id == sandbox.id and each.name == name]
         return found[-1] if found else None
 
 

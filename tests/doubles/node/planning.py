@@ -38,6 +38,7 @@ def plan_for(
     files: tuple[NewFile, ...] = (),
     package: Package | None = None,
     static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
+    also_accepted: tuple[str, ...] = (),
 ) -> RunPlan:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
@@ -52,7 +53,7 @@ def plan_for(
     layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
     staged = PurePosixPath(STAGED)
     request = RunRequest(
-        spec=_spec(node, RunId(run), version, limits, static_pods),
+        spec=replace(_spec(node, RunId(run), version, limits, static_pods), hash_also_accepted=also_accepted),
         run_id=RunId(run),
         replacement=Replacement(program=staged, digest=node.files.digest(staged)),
         staged=STAGED,

@@ -133,6 +133,7 @@ LINES: dict[str, list[list[str]]] = {
     "failures": [[ROLLOUT], [f"kubelet-1-34-plan{EVIL}"]],
     "explain-node": [[NODE], [f"web-b-1{EVIL}"], [f"db-6{EVIL}", "--upgrade", f"kubelet-1-34-plan{EVIL}"], [EVIL]],
     "evidence": [[NODE], [f"web-c-1{EVIL}"], [f"cache-1{EVIL}"], [EVIL]],
+    "hashes": [["--fleet"], [NODE, f"web-c-1{EVIL}"], [EVIL]],
     "check": [[], ["--node", NODE], ["--node", EVIL]],
     "new": [["v1.33.13", "--image", f"registry.example/kubelet{EVIL}", "--node", NODE],
             ["v1.33.13", "--url", EVIL, "--sha256", f"linux-amd64={EVIL}", "--selector", EVIL],

@@ -3,17 +3,22 @@
 import re
 import threading
 import urllib.request
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from prometheus_client import generate_latest
 
 from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, InformerState, Metrics, State, served
+from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction, began_at
+from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
+from tests.scenario.agent.given import upgrade_task
 from tests.scenario.rollout.harness import Scene
 
 NAME = "to-1-33"
@@ -190,3 +195,25 @@ def test_what_is_served_is_in_the_catalogue(observed: Observed) -> None:
         assert (family.type, family.documentation) == (spec.kind, spec.meaning)
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         assert labels == set(spec.labels) or not family.samples, spec.name
+
+
+def test_containers_are_counted_by_the_kubelet_that_wrote_their_hash() -> None:
+    tasks = [
+        _counted("node-1", {"1.12": 2, "1.17": 30}),
+        _counted("node-2", {"1.17": 5, "unknown": 1}),
+        _counted("node-3"),
+    ]
+    metrics = Metrics(lambda: State(tasks=tasks))
+
+    found = {
+        kubelet: metrics.registry.get_sample_value("nodeupgrade_containers_by_hash", {"kubelet": kubelet})
+        for kubelet in ("1.12", "1.17", "1.33", "unknown")
+    }
+    assert found == {"1.12": 2, "1.17": 35, "1.33": None, "unknown": 1}
+
+
+def _counted(node: str, kubelets: dict[str, int] | None = None) -> Task:
+    """The task of a node whose last run is an earlier one."""
+    task = upgrade_task(NodeName(node), RunId("run-2"), "v1.17.17", "v1.33.13", source="/opt/kubelet")
+    hashes = None if kubelets is None else HashCensus(kubelets=kubelets)
+    return replace(task, status=TaskStatus(run_id="run-1", hashes=hashes))

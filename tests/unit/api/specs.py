@@ -60,7 +60,7 @@ FULL: Json = {
     "allowDowngrade": False,
     "fromVersions": ["v1.30", "v1.31.2"],
     "skewPolicy": "Enforce",
-    "hash": {"mode": "Rewrite"},
+    "hash": {"mode": "Rewrite", "alsoAccepted": []},
     "waves": [
         {
             "name": "canary",
@@ -151,7 +151,7 @@ OTHER: Json = {
     "allowDowngrade": True,
     "fromVersions": ["v1.30"],
     "skewPolicy": "Warn",
-    "hash": {"mode": "AssertUnchanged"},
+    "hash": {"mode": "AssertUnchanged", "alsoAccepted": ["1.12", "1.17"]},
     "waves": [
         {
             "name": "first",
@@ -271,6 +271,11 @@ INVALID: dict[str, Json] = {
     "excludes everything": spec(nodes=_EXCLUDING),
     "unknown membership": spec(nodes={"all": True, "membership": "Forever"}),
     "no era": spec(hash={"mode": "Guess"}),
+    "hash of no kubelet": spec(hash={"alsoAccepted": ["1.4"]}),
+    "hash of a patch release": spec(hash={"alsoAccepted": ["1.12", "v1.17.17"]}),
+    "hash of a kubelet to come": spec(hash={"alsoAccepted": ["1.99"]}),
+    "hash of one kubelet twice": spec(hash={"alsoAccepted": ["1.12", "1.12"]}),
+    "hash of too many kubelets": spec(hash={"alsoAccepted": [f"1.{minor}" for minor in range(10, 19)]}),
     "unknown policy": spec(skewPolicy="Ignore"),
     "origin": spec(fromVersions=["1.30"]),
     "origins twice": spec(fromVersions=["v1.30", "v1.30"]),

@@ -1,4 +1,4 @@
-from nodeupgrade.kubelethash import NEWEST_MINOR, detect, hash_container
+from nodeupgrade.kubelethash import NEWEST_MINOR, KubeletVersion, by_writer, detect, hash_container, series_ranges
 
 CONTAINER = {"name": "c", "image": "i"}
 
@@ -21,3 +21,21 @@ def test_minors_that_cannot_hash_a_container_are_ruled_out() -> None:
     assert series((uncertain, hash_container(CONTAINER, "1.31"))) == [
         f"1.{minor}" for minor in range(31, NEWEST_MINOR + 1)
     ]
+
+
+def test_hashes_of_several_kubelets_are_grouped_by_who_wrote_them() -> None:
+    stored = [(CONTAINER, hash_container(CONTAINER, minor)) for minor in ("1.12", "1.30", "1.12", "1.33", "1.12")]
+    writers = [detect([each]) for each in (*stored, (CONTAINER, "bad"))]
+
+    groups = [(series_ranges(kubelets), count) for kubelets, count in by_writer(writers)]
+
+    assert groups == [("1.9 to 1.15", 3), (f"1.31 to {KubeletVersion(1, NEWEST_MINOR).series}", 1), ("1.16 to 1.30", 1)]
+
+
+def test_one_kubelet_explains_all_that_it_can() -> None:
+    v = KubeletVersion.parse
+
+    groups = by_writer([(v("1.16"), v("1.17")), (v("1.17"), v("1.18")), (v("1.18"),)])
+
+    assert groups == (((v("1.18"),), 2), ((v("1.16"), v("1.17")), 1))
+    assert by_writer([()]) == ()

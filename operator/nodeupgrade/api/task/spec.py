@@ -25,7 +25,14 @@ from nodeupgrade.api.limits import (
 )
 from nodeupgrade.api.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
+from nodeupgrade.api.run_settings import (
+    MOST_ALSO_ACCEPTED,
+    HashMode,
+    KubeletMinor,
+    KubeletSettings,
+    PreflightSettings,
+    VerifySettings,
+)
 from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.api.verdict import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
@@ -220,6 +227,10 @@ class TaskSpec:
     resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been in progress.")] = False
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
+    hash_also_accepted: Annotated[
+        tuple[KubeletMinor, ...],
+        Field("Minor versions whose hashes the running kubelet accepts too.", max_items=MOST_ALSO_ACCEPTED),
+    ] = ()
     kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
     preflight: Annotated[PreflightSettings, RESOLVED] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
@@ -251,6 +262,7 @@ def approval(spec: TaskSpec) -> str:
     """
     decisive = [
         *(spec.node_name, spec.run_id, spec.to_version, spec.allow_downgrade, spec.hash_mode.value),
+        *spec.hash_also_accepted,
         *map(to_json, (spec.artifact, spec.files, spec.kubelet, spec.preflight, spec.verify)),
     ]
     text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))

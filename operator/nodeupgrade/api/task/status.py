@@ -19,6 +19,7 @@ from nodeupgrade.api.limits import (
     STEP_DETAIL_LENGTH,
 )
 from nodeupgrade.api.node_files import MOST_FILES
+from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
 
 
@@ -360,6 +361,7 @@ class TaskStatus:
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
+    hashes: HashCensus | None = None
     manifests: Annotated[
         tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that name the UID of their pod.")
     ] = ()

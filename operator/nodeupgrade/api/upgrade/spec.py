@@ -7,7 +7,14 @@ from typing import Annotated, ClassVar, Final
 from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
 from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
-from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
+from nodeupgrade.api.run_settings import (
+    MOST_ALSO_ACCEPTED,
+    HashMode,
+    KubeletMinor,
+    KubeletSettings,
+    PreflightSettings,
+    VerifySettings,
+)
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
@@ -83,6 +90,17 @@ class HashSettings:
             defaulted=True,
         ),
     ] = HashMode.REWRITE
+    also_accepted: Annotated[
+        tuple[KubeletMinor, ...],
+        SET,
+        Field(
+            "Minor versions, such as 1.12, whose hashes the kubelets of the nodes accept besides their own, because "
+            "they were built to do so. A running container may carry the hash of any of them. Kubernetes' own kubelets "
+            "accept none.",
+            max_items=MOST_ALSO_ACCEPTED,
+            defaulted=True,
+        ),
+    ] = ()
 
 
 _VersionPrefix = Annotated[

@@ -25,7 +25,16 @@ from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, InputFile, command
 from nodeupgrade.cli.reports.forecast import pod_forecast
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.kubelethash import HashChange, HashError, KubeletVersion, detect, explain_pod, hash_container
+from nodeupgrade.kubelethash import (
+    HashChange,
+    HashError,
+    KubeletVersion,
+    by_writer,
+    detect,
+    explain_pod,
+    hash_container,
+    series_ranges,
+)
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
 
@@ -143,6 +152,7 @@ class _Matched:
     "verify",
     "crictl inspect $(crictl ps --quiet) > containers.json",
     "kubectl get pods -A -o json | nodeupgrade verify --containers containers.json --pods -",
+    "nodeupgrade verify --containers containers.json --pods pods.json --also-accepted 1.12",
     "nodeupgrade verify --containers containers.json --pods pods.json -o json | jq .kubelets",
 )
 @click.option(
@@ -153,29 +163,49 @@ class _Matched:
     help="What `crictl inspect` or `crictl ps -o json` printed on the node.",
 )
 @PODS_OPTION
+@click.option(
+    "--also-accepted",
+    "also",
+    callback=known_versions,
+    metavar="VERSION[,VERSION...]",
+    help="Versions whose hashes the node's kubelet was built to accept too, as in hash.alsoAccepted.",
+)
 @output_option()
 @click.pass_context
-def verify_command(context: click.Context, containers: TextIO, stream: TextIO, output: str) -> None:
+def verify_command(
+    context: click.Context, containers: TextIO, stream: TextIO, also: tuple[str, ...], output: str
+) -> None:
     """Say which kubelet versions could have stored the hashes of a node's running containers.
 
     It is the proof that an upgrade begins with: if no version that the node's kubelet may have reproduces all of
-    them, the node would be refused. The exit code is 1 then.
+    them, the node would be refused. The exit code is 1 then. With --also-accepted, containers may also carry the hash
+    of one of these versions.
     """
     stored = read_stored(containers)
     by_uid = _specs(stream)
     findings = [_find(each, by_uid.get(each.pod_uid)) for each in stored]
-    proven = [(each.spec, each.container.stored) for each in findings if each.spec is not None]
-    common = () if any(each.problem for each in findings) else detect(proven)
+    accepted = {KubeletVersion.parse(each).series for each in also}
+    own = [each for each in findings if not any(kubelet.series in accepted for kubelet in each.kubelets)]
+    common = () if any(each.problem for each in findings) else _common(own or findings)
     if output == "text":
         rows = (
             (each.container.label, each.container.container, each.container.stored or "-", _said(each))
             for each in findings
         )
         print_tables(("POD", "CONTAINER", "STORED", "STORED BY KUBELET"), rows)
-        say(_verdict(findings, common))
+        say(_verdict(findings, common, also))
     else:
-        dump({"kubelets": [each.series for each in common], "containers": [each.entry() for each in findings]}, output)
+        carried = [
+            {"kubelets": [each.series for each in kubelets], "containers": number}
+            for kubelets, number in by_writer(each.kubelets for each in findings)
+        ]
+        entries = [each.entry() for each in findings]
+        dump({"kubelets": [each.series for each in common], "carried": carried, "containers": entries}, output)
     context.exit(OK if common else NO)
+
+
+def _common(findings: Iterable[_Matched]) -> tuple[KubeletVersion, ...]:
+    return detect((each.spec, each.container.stored) for each in findings if each.spec is not None)
 
 
 def _specs(stream: TextIO) -> dict[str, Specs]:
@@ -215,21 +245,23 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
 
 
 def _said(finding: _Matched) -> str:
-    return finding.problem or _ranges(finding.kubelets)
+    return finding.problem or series_ranges(finding.kubelets)
 
 
-def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion]) -> str:
-    if said := _ranges(common):
-        return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash."
-    return "No single kubelet could have stored all of these hashes, so an upgrade would refuse the node."
-
-
-def _ranges(kubelets: Iterable[KubeletVersion]) -> str:
-    """Format minors as ranges: ``1.16 to 1.18, 1.30``."""
-    runs: list[list[KubeletVersion]] = []
-    for each in kubelets:
-        if runs and runs[-1][-1].minor + 1 == each.minor:
-            runs[-1].append(each)
-        else:
-            runs.append([each])
-    return ", ".join(run[0].series if len(run) == 1 else f"{run[0].series} to {run[-1].series}" for run in runs)
+def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion], also: tuple[str, ...]) -> str:
+    but = f" but those of {', '.join(also)}" if also else ""
+    if said := series_ranges(common):
+        return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash{but}."
+    groups = by_writer(each.kubelets for each in findings)
+    carried = "; ".join(
+        f"kubelet {series_ranges(kubelets)}: {counted(count, 'container')}" for kubelets, count in groups
+    )
+    remedy = (
+        ""
+        if any(each.problem for each in findings)
+        else " If its kubelet was built to accept the hashes of several, list the others in hash.alsoAccepted."
+    )
+    return (
+        "No single kubelet could have stored all of these hashes, so an upgrade would refuse the node. "
+        f"Hashes by the kubelet that could have stored them: {carried or 'none'}.{remedy}"
+    )

@@ -27,9 +27,9 @@ Entry = dict[str, object]
 Examine = Callable[[Mapping[str, Any]], tuple[Entry, list[Row]]]
 
 
-def known_versions(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+def known_versions(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Parse versions separated by commas, each as it was typed; all of them must have known hashes."""
-    versions = tuple(each.strip() for each in value.split(","))
+    versions = () if value is None else tuple(each.strip() for each in value.split(","))
     try:
         for version in versions:
             era_of(version)

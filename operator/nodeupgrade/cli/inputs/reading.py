@@ -86,6 +86,16 @@ async def tasks_named(kube: KubeApi, names: Iterable[str]) -> dict[str, Task]:
     return {each.name: each for each in found if each is not None}
 
 
+async def tasks(kube: KubeApi) -> list[Task]:
+    """List all tasks."""
+    return [_task(body) for body in await _listed(kube, TASKS)]
+
+
+async def node_names(kube: KubeApi) -> frozenset[str]:
+    """List the names of all nodes."""
+    return frozenset(str(body["metadata"]["name"]) for body in await kube.list(NODES))
+
+
 async def events_about(kube: KubeApi, kind: str, name: str) -> list[Json]:
     """List the events about one of our objects or a Node, oldest first."""
     about = {"involvedObject.kind": kind, "involvedObject.name": name}

@@ -60,6 +60,7 @@ class PlannedContainer:
         restarts_itself: whether a kubelet starts it again when it has failed.
         sockets: the runtime's sockets that it has mounted as files.
         connected: whether it was connected to the runtime when the run was planned.
+        written_by: the minor version that computes the stored hash, as in 1.30; ``None`` if no hash of it is rewritten.
     """
 
     id: ContainerId
@@ -73,6 +74,7 @@ class PlannedContainer:
     restarts_itself: bool = False
     sockets: tuple[str, ...] = ()
     connected: bool = False
+    written_by: str | None = None
 
     @property
     def label(self) -> str:
@@ -299,6 +301,7 @@ class RunPlan:
         pinned: manifests of static pods that keep the UID which an earlier run wrote.
         own_uids: the UIDs that kubelets of this node are known to compute by themselves.
         completing: the pods that end by themselves, so that a kubelet stops their sidecars.
+        examined_at: when the facts were gathered that the run was planned from.
     """
 
     schema: int
@@ -333,6 +336,7 @@ class RunPlan:
     pinned: tuple[str, ...] = ()
     own_uids: OwnUids = NOTHING_KNOWN
     completing: tuple[CompletingPod, ...] = ()
+    examined_at: str | None = None
 
     @property
     def runtime_name(self) -> str:

@@ -5,8 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
+from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding
@@ -16,6 +18,7 @@ from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
+from nodeupgrade.domain.node.hash_census import census
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -99,6 +102,14 @@ class Examination:
         """Return the pods of this run's agent, which exist only for the run."""
         return agents_of(self.request.run_id, self.facts.pods)
 
+    @property
+    def census(self) -> HashCensus:
+        """Return how many running containers carry which kubelet's hash; those of the agent do not count."""
+        found = ((c.pod.uid, c.written_by) for c in self.rewriting.containers if c.written_by is not None)
+        unproven = ((each.pod, each.written_by) for each in self.rewriting.unproven)
+        agents = self.agents
+        return census((kubelet for pod, kubelet in (*found, *unproven) if pod not in agents), self.facts.now)
+
 
 def examine(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
@@ -126,7 +137,9 @@ def examine(
         to_target=to_target,
     )
     proof = Proof(
+        current=facts.kubelet.current,
         target=facts.target,
+        ran=facts.kubelet_ran,
         hash_mode=request.spec.hash_mode,
         rewriting=rewriting,
         users=_socket_users(examination),
@@ -183,7 +196,12 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     if current is not None:
         with suppress(UnsupportedKubelet):  # reported by the preflight
             found = plan_rewriting(
-                facts.pods, facts.inventory, current=current, target=facts.target, to_target=to_target
+                facts.pods,
+                facts.inventory,
+                current=current,
+                target=facts.target,
+                also_accepted=map(KubeletVersion.parse, facts.spec.hash_also_accepted),
+                to_target=to_target,
             )
             return replace(found, containers=tuple(_with_sockets(found.containers, facts.clients)))
     return Rewriting(containers=(), findings=())
@@ -258,6 +276,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=facts.surroundings.holds_package,
         cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
+        examined_at=timestamp(facts.now),
     )
 
 

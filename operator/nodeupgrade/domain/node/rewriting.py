@@ -1,8 +1,9 @@
 """Plan the rewriting of container hashes, and prove each of them first.
 
 The proof: for every container whose hash the running kubelet compares, the hash computed here for that *current*
-version must equal the stored one. If it does not, the hash for the next version could be wrong in the same way, so
-nothing may be written at all.
+version must equal the stored one; or the hash for another version that the kubelet is said to accept as well
+(``hash.alsoAccepted``). If none does, the hash for the next version could be wrong in the same way, so nothing may be
+written at all.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -25,16 +26,48 @@ from nodeupgrade.kubelethash import (
     hash_manifest_container,
     hash_without_resources,
     known_kubelets,
+    series_ranges,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unproven:
+    """A container whose stored hash is none that the running kubelet is known to accept.
+
+    Attributes:
+        written_by: the minor version that computes this hash nevertheless; ``None`` if there is none.
+    """
+
+    pod: PodUid
+    finding: Finding
+    written_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """The hashes to write, or findings that forbid writing any."""
+    """The hashes to write, or findings that forbid writing any.
+
+    Attributes:
+        unproven: the containers whose stored hash was not reproduced.
+    """
 
     containers: tuple[PlannedContainer, ...]
     findings: tuple[Finding, ...]
     awaited: tuple[AwaitedContainer, ...] = ()
+    unproven: tuple[Unproven, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """The running kubelet, and the versions whose hashes it accepts besides its own."""
+
+    kubelet: KubeletVersion
+    also: tuple[KubeletVersion, ...]
+
+    @property
+    def accepted(self) -> tuple[KubeletVersion, ...]:
+        """Return the versions whose hashes it accepts, its own first."""
+        return (self.kubelet, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +88,14 @@ def plan_rewriting(
     *,
     current: KubeletVersion,
     target: KubeletVersion,
+    also_accepted: Iterable[KubeletVersion] = (),
     to_target: Iterable[Pod] = (),
 ) -> Rewriting:
     """Plan the rewriting of every running container.
 
     Args:
         pods: as the running kubelet sees them.
+        also_accepted: further versions whose hashes the running kubelet accepts; the first that fits counts.
         to_target: those that the new kubelet sees in another way, because it reads another configuration.
 
     Raises:
@@ -68,19 +103,24 @@ def plan_rewriting(
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
     after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
+    old = _Old(current, tuple(also_accepted))
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
+    unproven: list[Unproven] = []
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED:
             continue
-        found = _plan_one(instance, by_uid, after, current, target)
-        if isinstance(found, Finding):
-            findings.append(found)
-        else:
-            planned.append(found)
+        match _plan_one(instance, by_uid, after, old, target):
+            case Unproven() as found:
+                findings.append(found.finding)
+                unproven.append(found)
+            case Finding() as finding:
+                findings.append(finding)
+            case container:
+                planned.append(container)
     running = {(c.pod.uid, c.name) for c in planned}
     awaited = tuple(_awaited(by_uid.values(), running, current, target, after))
-    return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited)
+    return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited, unproven=tuple(unproven))
 
 
 def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
@@ -117,9 +157,9 @@ def _plan_one(
     instance: ContainerInstance,
     pods: Mapping[PodUid, Pod],
     to_target: Mapping[PodUid, Pod],
-    current: KubeletVersion,
+    old: _Old,
     target: KubeletVersion,
-) -> PlannedContainer | Finding:
+) -> PlannedContainer | Unproven | Finding:
     if instance.state is not ContainerState.RUNNING:
         detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
@@ -137,53 +177,76 @@ def _plan_one(
         detail = "container runs, but its pod's spec has none of this name"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     try:
-        return _prove(instance, pod, spec, current, _Next(to_target.get(instance.pod.uid, pod), target))
+        return _prove(instance, pod, spec, old, _Next(to_target.get(instance.pod.uid, pod), target))
     except UnhashableContainer as error:
         return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
 
 
 def _prove(
-    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, then: _Next
-) -> PlannedContainer | Finding:
-    target = then.kubelet
-    compared = is_compared(spec.role, current)
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, old: _Old, then: _Next
+) -> PlannedContainer | Unproven:
+    kept = spec.role in {Role.REGULAR, Role.SIDECAR}
+    compared = is_compared(spec.role, old.kubelet)
     stored = instance.hashes
-    if compared:
-        computed = hash_of(pod, spec, current)
-        if computed != stored.container:
-            detail = (
-                f"stored hash {stored.container or 'missing'} is not what kubelet {current} computes for its spec "
-                f"({computed}), so the hash for {target} cannot be trusted either"
-            )
-            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
-    rewritten = spec.role in {Role.REGULAR, Role.SIDECAR} and stored.container is not None
-    if not compared and spec.role is Role.SIDECAR and not _is_of_this_spec(pod, spec, stored, current):
-        if is_compared(spec.role, target):
-            detail = (
-                f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
-                f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
-            )
-            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
-        rewritten = False  # neither kubelet compares it, and one that does must still detect the change
+    writer = None
+    if kept:
+        own = hash_of(pod, spec, old.kubelet)
+        # Kubelets that do not compare sidecars ignore the hash: an earlier kubelet's may be left from a plain swap.
+        further = () if compared else known_kubelets(history.SIDECARS)
+        writer = next(_writers(pod, spec, stored, (*old.accepted, *further)), None)
+        # What neither kubelet compares stays: one that does must still detect the change.
+        if writer is None and (compared or is_compared(spec.role, then.kubelet)):
+            detail = _not_proven(stored, old, own, then.kubelet) if compared else _changed(stored, old, then.kubelet)
+            return _unproven(instance, pod, spec, old, detail)
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
         pod=instance.pod,
         before=stored,
-        after=_after(then.pod, then.container(spec), stored, target) if rewritten else stored,
+        after=stored if writer is None else _after(then.pod, then.container(spec), stored, then.kubelet),
         compared=compared,
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
         restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
+        written_by=None if writer is None else writer.series,
     )
 
 
-def _is_of_this_spec(pod: Pod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
-    """Report whether a sidecar was started with its present spec, by any kubelet.
+def _not_proven(stored: StoredHashes, old: _Old, own: HashValue, target: KubeletVersion) -> str:
+    also = " or ".join(kubelet.series for kubelet in old.also)
+    return (
+        f"stored hash {stored.container or 'missing'} is not what kubelet {old.kubelet} computes for its spec ({own})"
+        f"{f', nor what {also} computes (hash.alsoAccepted)' if also else ''}, so the hash for {target} cannot be "
+        "trusted either"
+    )
 
-    Kubelets that do not compare sidecars ignore the hash, so it may be an earlier kubelet's that a plain swap left.
-    """
-    kubelets = (current, *known_kubelets(history.SIDECARS))
-    return any(hash_of(pod, spec, kubelet) == stored.container for kubelet in kubelets)
+
+def _changed(stored: StoredHashes, old: _Old, target: KubeletVersion) -> str:
+    return (
+        f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
+        f"changed since the sidecar began, which kubelet {old.kubelet} does not notice and {target} would"
+    )
+
+
+def _writers(
+    pod: Pod, spec: PodContainer, stored: StoredHashes, candidates: Iterable[KubeletVersion]
+) -> Iterator[KubeletVersion]:
+    """Yield those of several kubelets that compute the stored hash for the present spec."""
+    for kubelet in candidates:
+        with suppress(UnhashableContainer):  # then this one did not write it
+            if hash_of(pod, spec, kubelet) == stored.container:
+                yield kubelet
+
+
+def _unproven(instance: ContainerInstance, pod: Pod, spec: PodContainer, old: _Old, detail: str) -> Unproven:
+    writers = tuple(_writers(pod, spec, instance.hashes, known_kubelets()))
+    if writers:
+        detail = (
+            f"{detail}; it is what kubelet {series_ranges(writers)} computes: if the node's kubelet was built to "
+            "accept the hashes of one of them, list that one in hash.alsoAccepted"
+        )
+    finding = Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+    nearest = min(writers, key=lambda each: abs(each.minor - old.kubelet.minor), default=None)
+    return Unproven(pod=pod.ref.uid, finding=finding, written_by=None if nearest is None else nearest.series)
 
 
 def is_compared(role: Role, kubelet: KubeletVersion) -> bool:

@@ -34,6 +34,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node import manifest_report
 from nodeupgrade.domain.node.budget import summed_up
+from nodeupgrade.domain.node.hash_census import as_left, as_planned
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
@@ -78,6 +79,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=kubelet_status(plan, summary),
         runtime=runtime_status(plan),
         containers=_containers(plan, summary),
+        hashes=as_planned(plan) if summary is None or finished is None else as_left(plan, summary, _moment(finished)),
         manifests=() if summary is None else manifest_report.left(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.status import (
     GuardReport,
     Preview,
@@ -14,6 +15,7 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.departures import Flaps
+from nodeupgrade.domain.node.hash_census import as_planned
 from nodeupgrade.domain.node.journal import Journal, Mark
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status, some
@@ -44,6 +46,7 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
         message=shorten(message),
         kubelet=kubelet_status(plan, None),
         runtime=runtime_status(plan),
+        hashes=as_planned(plan),
         hazards=hazards(plan.warnings),
         preview=preview,
     )
@@ -53,6 +56,7 @@ def refusal_status(
     run_id: str,
     findings: tuple[Finding, ...],
     preview: Preview | None = None,
+    census: HashCensus | None = None,
 ) -> TaskStatus:
     """Return the status of a refused node, which was not touched; warnings are listed too."""
     against = tuple(finding for finding in findings if finding.forbids)
@@ -64,6 +68,7 @@ def refusal_status(
         phase=TaskPhase.REFUSED,
         reason=first.reason,
         message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
+        hashes=census,
         hazards=hazards(findings),
         preview=preview,
     )

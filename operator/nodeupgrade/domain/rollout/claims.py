@@ -97,6 +97,7 @@ def task_spec(
         order=order,
         allow_downgrade=spec.allow_downgrade,
         hash_mode=spec.hash.mode,
+        hash_also_accepted=spec.hash.also_accepted,
         kubelet=spec.kubelet,
         preflight=spec.preflight,
         verify=spec.verify,

@@ -292,6 +292,18 @@ def flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> 
     return dict(sorted(lasting, key=lambda flight: flight[1], reverse=True))
 
 
+def stored_hashes(tasks: Iterable[Task]) -> Mapping[str, int]:
+    """Add up the running containers by the kubelet that computes their hash, as each node has counted them last.
+
+    An earlier run's count is as true as its time is recent, so it counts until there is another one.
+    """
+    counted: Counter[str] = Counter()
+    for task in tasks:
+        if (found := task.status.hashes) is not None:
+            counted.update(found.kubelets)
+    return counted
+
+
 def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
     """Yield the runs that received their verdict; a verdict is written once, so each run is counted once.
 

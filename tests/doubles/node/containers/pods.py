@@ -83,12 +83,17 @@ def computed_hash(pod: Pod, container: PodContainer, kubelet: KubeletVersion) ->
     return _hash(json.dumps(container.spec, sort_keys=True), str(kubelet), pod.from_manifest)
 
 
-def compared(pod: Pod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, HashValue]]:
-    """Yield the containers of a pod whose hash this kubelet compares, with the hash that it expects."""
+def accepted(pod: Pod, kubelet: KubeletVersion, also: Iterable[str] = ()) -> Iterator[tuple[str, frozenset[HashValue]]]:
+    """Yield the containers of a pod whose hash this kubelet compares, with every hash that it leaves alone.
+
+    Args:
+        also: the versions whose hashes it accepts besides its own, because it was built to.
+    """
+    kubelets = (kubelet, *map(KubeletVersion.parse, also))
     names = compared_containers(pod.raw, kubelet)
     for container in pod.containers:
         if container.name in names:
-            yield container, computed_hash(pod, container, kubelet)
+            yield container.name, frozenset(computed_hash(pod, container, each) for each in kubelets)
 
 
 def is_over(pod: Pod, instances: Iterable[ContainerInstance]) -> bool:

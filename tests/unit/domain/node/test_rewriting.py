@@ -39,6 +39,62 @@ def test_a_proven_container_gets_the_hash_of_the_next_kubelet() -> None:
     assert not planned.may_complete
 
 
+def proven_by(stored_by: str, *also: str, body: dict[str, Any] | None = None) -> Rewriting:
+    """The rewriting of one container with that kubelet's hash, where kubelet 1.30 accepts those of others too."""
+    pods = [parse_pod(pod() if body is None else body)]
+    stored = inventory(instance(hash_container(pods[0].containers[0].spec, stored_by)))
+    others = [KubeletVersion.parse(each) for each in also]
+    return plan_rewriting(pods, stored, current=OLD, target=NEW, also_accepted=others)
+
+
+@pytest.mark.parametrize(
+    ("stored_by", "also", "written_by"),
+    [
+        ("v1.30.14", (), "1.30"),
+        ("v1.30.14", ("1.12", "1.30"), "1.30"),
+        ("v1.20.0", ("1.20",), "1.30"),  # an equal hash is the running kubelet's own
+        ("v1.12.10", ("1.12",), "1.12"),
+        ("v1.12.10", ("1.5", "1.13", "1.12"), "1.13"),
+        ("v1.33.13", ("1.33",), "1.33"),
+    ],
+)
+def test_the_first_kubelet_that_fits_has_written_it(stored_by: str, also: tuple[str, ...], written_by: str) -> None:
+    planned = only(proven_by(stored_by, *also))
+
+    assert planned.written_by == written_by
+    assert planned.before.container == hash_container(SPEC, stored_by)
+    assert planned.after.container == hash_container(SPEC, NEW)
+
+
+@pytest.mark.parametrize(
+    ("stored_by", "also", "computed_by"),
+    [("v1.12.10", (), "1.9 to 1.15"), ("v1.12.10", ("1.8", "1.16"), "1.9 to 1.15"), ("v1.5.0", ("1.6",), "1.5")],
+)
+def test_what_no_listed_kubelet_wrote_is_refused(stored_by: str, also: tuple[str, ...], computed_by: str) -> None:
+    found = proven_by(stored_by, *also)
+
+    assert found.containers == ()
+    (finding,), (unproven,) = found.findings, found.unproven
+    assert (finding.reason, unproven.finding) == (Reason.STORED_HASH_NOT_REPRODUCED, finding)
+    assert unproven.written_by == computed_by.rpartition(" ")[2]
+    assert f"it is what kubelet {computed_by} computes" in finding.detail
+    assert ("(hash.alsoAccepted)" in finding.detail) == bool(also)
+
+
+def test_what_no_kubelet_computes_is_told_as_such() -> None:
+    (unproven,) = rewriting(instance("bad")).unproven
+
+    assert unproven.written_by is None
+    assert "hash.alsoAccepted" not in unproven.finding.detail
+
+
+def test_a_kubelet_that_cannot_have_hashed_the_spec_has_not_written_it() -> None:
+    """1.5 had no such probe; what is not certain about one kubelet's hash does not matter for another's."""
+    body = pod(containers=[{**SPEC, "resources": {"limits": {"cpu": "1"}}}])
+
+    assert only(proven_by("v1.30.14", "1.5", body=body)).written_by == "1.30"
+
+
 # Which roles the kubelet that runs now compares, so that the stored value has to be proven.
 ROLES: dict[str, dict[str, Any]] = {
     "regular": {"containers": [SPEC]},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
@@ -45,6 +45,7 @@ class KubeletFacts:
         started: real path of the program that the unit starts; ``None`` if there is no such file.
         words: its arguments, without the program.
         current: version of the running program.
+        since: when the running process was started, in seconds since 1970; ``None`` if that is not known.
         before: digest of the old program on disk.
         arguments: the command line for the new program.
         missing: why the new program is not available; the fields below are unset then.
@@ -64,6 +65,7 @@ class KubeletFacts:
     before: Digest | None
     arguments: Arguments
     free_bytes: int
+    since: float | None = None
     started: str | None = None
     missing: Finding | None = None
     staged_version: str = ""
@@ -144,6 +146,12 @@ class NodeFacts:
     def target(self) -> KubeletVersion:
         """Return the version to upgrade to."""
         return self.spec.target
+
+    @property
+    def kubelet_ran(self) -> timedelta | None:
+        """Return for how long the kubelet has run; ``None`` if that is not known."""
+        since = self.kubelet.since
+        return None if since is None else self.now - datetime.fromtimestamp(since, UTC)
 
     @property
     def admission(self) -> Admission:

@@ -5,6 +5,7 @@ A hash that cannot be reproduced for the running kubelet must never be rewritten
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import HashMode
@@ -14,6 +15,9 @@ from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
 from nodeupgrade.domain.node.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
+
+COMPARED_WITHIN = timedelta(minutes=5)
+"""A kubelet synchronises every pod at its start, and again within one and a half times ``syncFrequency``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +29,10 @@ class Proof:
         unpinned: findings about static pods whose UID would change.
         agents: the pods of this run's agent, which exist only for the run.
         users: who uses the runtime's sockets, if anything has to be rewritten.
+        ran: for how long the kubelet has run; ``None`` if that is not known.
     """
 
+    current: KubeletVersion | None
     target: KubeletVersion
     hash_mode: HashMode
     rewriting: Rewriting
@@ -34,6 +40,7 @@ class Proof:
     unpinned: tuple[Finding, ...]
     agents: frozenset[PodUid]
     users: SocketUsers = NOBODY
+    ran: timedelta | None = None
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
@@ -53,6 +60,25 @@ def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
 def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
     """Every stored hash that the running kubelet compares is reproduced from its pod."""
     yield from facts.rewriting.findings
+
+
+@check(Reason.HASHES_NOT_YET_COMPARED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
+def accepted_hashes_were_compared(facts: Proof) -> Iterator[Finding]:
+    """The running kubelet has compared the hashes that ``hash.alsoAccepted`` allows, and left their containers alone.
+
+    A kubelet that does not accept them ends these containers as soon as it synchronises their pods. So that they run
+    beside a kubelet which has synchronised every pod shows that it accepts them, also after a rollback.
+    """
+    own = None if facts.current is None else facts.current.series
+    others = [c for c in facts.rewriting.containers if c.compared and c.written_by not in {own, None}]
+    if others and (facts.ran is None or facts.ran < COMPARED_WITHIN):
+        since = "an unknown time" if facts.ran is None else f"{max(facts.ran.total_seconds(), 0):.0f}s"
+        more = f", like {counted(len(others) - 1, 'other container')}" if len(others) > 1 else ""
+        detail = (
+            f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {since} "
+            f"ago, and that it accepts such hashes shows once it has run for {COMPARED_WITHIN.total_seconds():.0f}s"
+        )
+        yield Finding(reason=Reason.HASHES_NOT_YET_COMPARED, subject=others[0].label, detail=detail)
 
 
 @check(
@@ -89,6 +115,7 @@ def hashes_stay(facts: Proof) -> Iterator[Finding]:
 CHECKS: tuple[Check[Proof], ...] = (
     manifests_tell_what_runs,
     hashes_are_reproduced,
+    accepted_hashes_were_compared,
     static_pods_keep_their_uid,
     hashes_stay,
 )

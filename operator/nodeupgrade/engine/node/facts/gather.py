@@ -256,6 +256,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         started=_real(node.files, running.unit.program),
         words=running.words,
         current=parsed(current),
+        since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
         arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
         free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),

@@ -1,0 +1,29 @@
+"""Running containers of a node by the kubelet whose hash is stored with them: part of a task's status."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, ClassVar
+
+from nodeupgrade.api.field import Count, Field, keys_match
+
+UNKNOWN_KUBELET = "unknown"
+"""Stands for the kubelet of a hash that no known kubelet computes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashCensus:
+    """How many running containers carry which kubelet's hash, at one moment."""
+
+    SCHEMA: ClassVar = Field("Running containers by the kubelet that computes the hash stored with them.")
+
+    as_of: Annotated[datetime | None, Field("When they were counted.")] = None
+    kubelets: Annotated[
+        Mapping[str, Count],
+        Field(
+            "Number of containers by minor version, such as 1.30; unknown: no known kubelet computes their hash. A "
+            "hash that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
+            max_properties=64,
+            rules=(keys_match(rf"(1[.][0-9]{{1,2}}|{UNKNOWN_KUBELET})", "one of its keys is not a minor version"),),
+        ),
+    ] = field(default_factory=dict)

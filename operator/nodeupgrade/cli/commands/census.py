@@ -1,0 +1,69 @@
+"""`nodeupgrade hashes`: how many running containers carry which kubelet's hash."""
+
+import click
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.cli.console import say, show
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.completion import nodes
+from nodeupgrade.cli.output import dump, output_option
+from nodeupgrade.cli.program import OK, command
+from nodeupgrade.cli.reports.census import FleetCensus, fleet_census
+from nodeupgrade.cli.screens.formatting import lasting, table
+from nodeupgrade.ports.kube import KubeApi
+
+NAMED = 5
+
+
+@command(
+    "hashes",
+    "nodeupgrade hashes --fleet",
+    "nodeupgrade hashes node-17 node-18",
+    "nodeupgrade hashes --fleet -o json | jq '.kubelets[] | select(.kubelet == \"1.12\").containers'",
+)
+@click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=nodes)
+@click.option("--fleet", is_flag=True, help="All nodes of the cluster.")
+@output_option()
+@on_cluster
+async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...], fleet: bool, output: str) -> int:
+    """Show how many running containers carry the hash of which kubelet.
+
+    The numbers are those that each node has counted when it was last examined (`action: Plan`) or upgraded. Nodes that
+    have counted nothing are named. A container counts as `unknown` if no known kubelet computes the hash that it
+    carries for its present spec.
+    """
+    if fleet == bool(names):
+        raise click.UsageError("give either nodes or --fleet")
+    if fleet:
+        found = fleet_census(await reading.tasks(kube), await reading.node_names(kube))
+    else:
+        found = fleet_census((await reading.tasks_named(kube, names)).values(), frozenset(names))
+    if output != "text":
+        dump(found.document(), output)
+        return OK
+    drawn = table("KUBELET", "CONTAINERS", "NODES")
+    for each in found.kubelets:
+        drawn.add_row(each.kubelet, str(each.containers), str(each.nodes))
+    if found.kubelets:
+        show(drawn)
+    for line in _closing(found, world):
+        say(line)
+    return OK
+
+
+def _closing(found: FleetCensus, world: World) -> list[str]:
+    containers = sum(each.containers for each in found.kubelets)
+    oldest = found.oldest
+    age = (
+        "" if oldest is None else f"; the oldest count is of {timestamp(oldest)} ({lasting(world.now() - oldest)} ago)"
+    )
+    lines = [f"{counted(containers, 'container')} on {counted(found.counted, 'node')}{age}."]
+    if found.uncounted:
+        more = f" and {len(found.uncounted) - NAMED} more" if len(found.uncounted) > NAMED else ""
+        lines.append(
+            f"Not counted: {counted(len(found.uncounted), 'node')} ({', '.join(found.uncounted[:NAMED])}{more}); "
+            "a NodeUpgrade with action: Plan counts them."
+        )
+    return lines
