@@ -14,7 +14,7 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import HookPhase, HookRun, UpgradeRef
 from nodeupgrade.domain.node.departures import was_removed
-from nodeupgrade.engine.rollout.hook_job import list_hook_jobs, start_hook
+from nodeupgrade.engine.rollout.hook_job import read_hook_jobs, start_hook
 from nodeupgrade.ports.kube import (
     CRON_JOBS,
     NODES,
@@ -79,7 +79,8 @@ async def test_the_operator_may_run_hooks(admin: KubeClient, api_server: ApiServ
     hook = HookRun(phase=HookPhase.BEFORE, template="rights", timeout_seconds=60)
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
         await start_hook(operator, NAMESPACE, task, hook)
-        [job] = (await list_hook_jobs(operator, NAMESPACE, "hooks")).jobs
+        await start_hook(operator, NAMESPACE, task, hook)  # an operator that does not know that it is there
+        [job] = (await read_hook_jobs(operator, NAMESPACE, [(task, hook)])).jobs
 
     assert (job.template, job.result) == ("rights", None)
 

@@ -21,10 +21,10 @@ TEMPLATES = "silence", "set-noout", "unset-noout"
 class NoJobs(InMemoryKube):
     """The operator's role is older than hooks."""
 
-    async def list(self, resource: Resource, **query: Any) -> list[Json]:
-        if resource.plural == JOBS.plural and query.get("labels") and self.closed:
-            raise ForbiddenError("cannot list jobs because the role says nothing of them")
-        return await InMemoryKube.list(self, resource, **query)
+    async def get(self, resource: Resource, name: str) -> Json:
+        if resource.plural == JOBS.plural and self.closed:
+            raise ForbiddenError("cannot read jobs because the role says nothing of them")
+        return await InMemoryKube.get(self, resource, name)
 
     closed = True
 
@@ -208,7 +208,34 @@ async def test_what_a_policy_says_against_a_job_is_told() -> None:
     assert "denied by policy of the house" in await message(scene, "Ready")
 
 
-async def test_without_the_right_to_list_jobs_nothing_is_touched_and_the_reason_is_told() -> None:
+async def test_a_job_of_that_name_that_is_somebody_elses_is_told_of() -> None:
+    scene = await stage()
+
+    def be_first(verb: str, name: str) -> None:
+        key = (JOBS.plural, NAMESPACE, name)
+        if verb == "create" and name.startswith("set-noout") and key not in scene.kube._objects:
+            scene.kube._store(key, {"metadata": {"name": name, "annotations": {}}}, "create")
+
+    scene.kube.before_write = be_first
+    for _ in range(15):
+        await scene.step()
+
+    assert "exists, and was made for something else" in await message(scene, "Ready")
+
+
+async def test_a_job_is_kept_until_its_end_has_been_seen() -> None:
+    scene = await stage(templates=())
+    for template in TEMPLATES:
+        body = cron_job(template)
+        body["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] = 0
+        await scene.kube.create(CRON_JOBS.within(NAMESPACE), body)
+
+    await scene.finish()
+
+    assert {job["spec"]["ttlSecondsAfterFinished"] for job in (await jobs(scene)).values()} == {600}
+
+
+async def test_without_the_right_to_read_jobs_nothing_is_touched_and_the_reason_is_told() -> None:
     scene = await stage(kube_type=NoJobs)
     for _ in range(15):
         await scene.step()

@@ -116,6 +116,17 @@ def after(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) ->
     return None
 
 
+def may_have_begun(task: Task, *, gone: bool) -> Iterator[HookRun]:
+    """Yield the hooks that have not ended and may have been started.
+
+    Args:
+        task: The task of a node in flight.
+        gone: Whether its Node is: then its run is over without a verdict.
+    """
+    over = gone or task.verdict is not None
+    return (hook for hook in task.spec.hooks if hook.result is None and (over or hook.phase is HookPhase.BEFORE))
+
+
 def with_result(task: Task, done: HookRun) -> tuple[HookRun, ...]:
     """Return the hooks of a task with the result of one of them."""
     same = (done.phase, done.template)

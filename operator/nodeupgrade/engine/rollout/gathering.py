@@ -13,10 +13,11 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
+from nodeupgrade.domain.rollout.hooks import may_have_begun
 from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
-from nodeupgrade.engine.rollout.hook_job import list_hook_jobs
+from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -79,8 +80,9 @@ async def gather(
         health=health or {},
         allowed=allowed,
     )
-    if any(task is not None and task.spec.hooks for task in map(fleet.own_task, in_flight(fleet))):
-        fleet = replace(fleet, hook_jobs=await list_hook_jobs(kube, namespace, upgrade.name))
+    flying = filter(None, map(fleet.own_task, in_flight(fleet)))
+    if begun := [(task, hook) for task in flying for hook in may_have_begun(task, gone=task.name not in fleet.nodes)]:
+        fleet = replace(fleet, hook_jobs=await read_hook_jobs(kube, namespace, begun))
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 
 

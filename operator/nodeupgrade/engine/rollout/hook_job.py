@@ -4,8 +4,11 @@ A NodeUpgrade only chooses a template that the operator's configuration allows. 
 to whoever may write CronJobs there.
 """
 
+import asyncio
+import contextlib
 import copy
 import hashlib
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +36,9 @@ _NODE, _RUN, _PHASE, _TEMPLATE = (f"nodeupgrade.dev/{name}" for name in ("node",
 _KEPT_SECONDS = 3600
 """How long a Job that has ended is kept for people to look at, unless its template says otherwise."""
 
+_SEEN_SECONDS = 600
+"""How long it is kept at least, so that its end is seen by an operator that has to start first."""
+
 _NAME_LENGTH = 63
 """Pods bear the name of their Job in a label."""
 
@@ -51,19 +57,32 @@ async def start_hook(kube: TypedKube, namespace: str, task: Task, hook: HookRun)
         raise RejectedError(problem) from None
     if template["spec"].get("suspend") is not True:
         raise RejectedError(f"CronJob {hook.template} is not suspended, so that it would run by its schedule, too")
+    body = hook_job(template, task, hook)
     try:
-        await kube.create(JOBS.within(namespace), hook_job(template, task, hook))
-    except ConflictError:
-        return  # an interrupted pass created it; the next pass reads what exists
+        await kube.create(JOBS.within(namespace), body)
+    except ConflictError:  # an interrupted pass created it; the next pass reads what exists
+        existing = (await kube.get(JOBS.within(namespace), body["metadata"]["name"]))["metadata"]
+        if not _marks(body).items() <= (existing.get("annotations") or {}).items():
+            raise RejectedError(f"Job {existing['name']} exists, and was made for something else; delete it") from None
 
 
-async def list_hook_jobs(kube: KubeApi, namespace: str, upgrade: str) -> HookJobs:
-    """Return the Jobs of a NodeUpgrade's hooks."""
+async def read_hook_jobs(kube: KubeApi, namespace: str, hooks: Iterable[tuple[Task, HookRun]]) -> HookJobs:
+    """Return the Jobs of hooks, as far as they exist.
+
+    They are read one by one, by their names: Jobs that have ended stay for a while, thousands in a large fleet.
+    """
+
+    async def read(name: str) -> HookJob | None:
+        with contextlib.suppress(NotFoundError):
+            return view_hook_job(await kube.get(JOBS.within(namespace), name))
+        return None
+
+    names = [_name(task, hook) for task, hook in hooks]
     try:
-        found = await kube.list(JOBS.within(namespace), labels={**LABELS, UPGRADE_LABEL: upgrade})
+        found = await asyncio.gather(*map(read, names))
     except ForbiddenError as error:
         return HookJobs(unknown=str(error))
-    return HookJobs(jobs=tuple(job for body in found if (job := view_hook_job(body)) is not None))
+    return HookJobs(jobs=tuple(filter(None, found)))
 
 
 def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
@@ -78,7 +97,7 @@ def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
     metadata, spec = made.get("metadata") or {}, made["spec"]
     owner = task.spec.upgrade_ref
     spec["activeDeadlineSeconds"] = hook.timeout_seconds
-    spec.setdefault("ttlSecondsAfterFinished", _KEPT_SECONDS)
+    spec["ttlSecondsAfterFinished"] = max(_SEEN_SECONDS, spec.get("ttlSecondsAfterFinished", _KEPT_SECONDS))
     pod = spec["template"]["spec"]
     for container in (*pod.get("initContainers", ()), *pod["containers"]):
         container["env"] = _with(container.get("env") or [], _told(task, hook))
@@ -126,6 +145,11 @@ def view_hook_job(body: Json) -> HookJob | None:
         result=result,
         message=message,
     )
+
+
+def _marks(body: Json) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = body["metadata"]["annotations"]
+    return {name: annotations[name] for name in (_NODE, _RUN, _PHASE, _TEMPLATE)}
 
 
 def _ended(conditions: list[Any]) -> tuple[HookResult | None, str]:
