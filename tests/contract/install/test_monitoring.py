@@ -19,6 +19,7 @@ from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
 from nodeupgrade.api.upgrade.status import ConditionStatus
+from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER
 from nodeupgrade.engine.rollout.passes import PassResult
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
@@ -75,6 +76,11 @@ def test_an_alert_has_the_labels_that_it_tells_and_says_which_cluster() -> None:
         kept = re.findall(r"\bby \((.*?)\)", rule["expr"])
         assert kept
         assert all({SCRAPED, *told} <= set(group.split(", ")) for group in kept[:1]), rule["alert"]
+
+
+def test_a_node_is_in_flight_too_long_when_the_operator_would_stall_for_it() -> None:
+    (rule,) = (rule for rule in generate_metrics.alerts() if rule["alert"] == "NodeUpgradeNodeInFlightTooLong")
+    assert rule["expr"].endswith(f" > {STALLED_AFTER.total_seconds():.0f}")
 
 
 def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
@@ -236,7 +242,14 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"upgrade": "a", "reason": "HealthCheckFailed"},
     ),
     "NodeUpgradeImpeded": (
-        {'nodeupgrade_condition{upgrade="a",type="Impeded",status="True",reason="WriteRefused"}': "_x1400 1+0x40"},
+        {
+            f'nodeupgrade_condition{{upgrade="{name}",type="Impeded",status="True",reason="WriteRefused"}}': (
+                "_x1400 1+0x40"
+            )
+            for name in ("a", "over")
+        }
+        | {'nodeupgrade_phase{upgrade="over",phase="Failed"}': "1+0x1440"}
+        | {'nodeupgrade_inflight{upgrade="over"}': "0+0x1440", 'nodeupgrade_inflight{upgrade="a"}': "1+0x1440"},
         {"upgrade": "a"},
     ),
     "NodeUpgradeOperatorAbsent": ({"nodeupgrade_build_info": "1+0x720 stale"}, {}),
