@@ -96,7 +96,8 @@ class FleetSimulator:
 
     async def run_job(self, job: Json) -> None:
         """Let a hook's Job end, as the Job controller does."""
-        told = self.hooks.get(job["metadata"]["annotations"]["nodeupgrade.dev/template"], ("Complete", "", ""))
+        template = job["metadata"]["annotations"].get("nodeupgrade.dev/template", "")
+        told = self.hooks.get(template, ("Complete", "", ""))
         if told is None or job.get("status"):
             return
         kind, reason, message = told
