@@ -103,6 +103,24 @@ def test_everything_that_a_start_reads_is_looked_at(node: SimulatedNode) -> None
     assert start.environment_files == {"/etc/default/kubelet": None}
 
 
+@pytest.mark.parametrize(
+    ("leads_to", "looked_at"),
+    [("/usr/bin/kubelet", False), ("/opt/kubelet-1.29/kubelet", True), ("/opt/start", True)],
+)
+def test_a_link_counts_if_it_leads_elsewhere_now(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, leads_to: str, looked_at: bool
+) -> None:
+    """What it leads to was exchanged by the last run, and is compared by its digest."""
+    link = "/usr/local/bin/kubelet"
+    real = node.files.real
+    monkeypatch.setattr(node.files, "real", lambda path: PurePosixPath(leads_to) if str(path) == link else real(path))
+    assert str(running_kubelet(node.services, node.kubelet, UNIT).program) == "/usr/bin/kubelet"
+
+    read = {file.path for file in looked(node, program=link).read if file.was is FileRole.UNIT}
+
+    assert (link in read) is looked_at
+
+
 def test_every_file_that_a_pattern_stands_for_is_looked_at(node: SimulatedNode) -> None:
     node.disk.update({"/etc/k/1.env": b"A=1", "/etc/k/2.env": b"A=2", "/etc/k/README": b"", "/etc/k/x/3.env": b"A=3"})
 

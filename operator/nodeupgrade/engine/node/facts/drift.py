@@ -86,8 +86,8 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for above in UNIT_DIRECTORIES:
         found = at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
         yield replace(found, changed=own.foreign(found.path, found.changed))
-    if unit.program and unit.program != str(running.program):
-        yield at(unit.program, FileRole.UNIT)  # a link to it, or a script
+    if unit.program and host.files.real(PurePosixPath(unit.program)) != running.program:
+        yield at(unit.program, FileRole.UNIT)  # a script, or a link that leads elsewhere now
     for flag in ("kubeconfig", "bootstrap-kubeconfig"):
         if named := settings.flag(flag):
             yield at(named, FileRole.IDENTITY)
