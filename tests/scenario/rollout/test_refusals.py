@@ -105,6 +105,13 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {"metadata": {"labels": {"microk8s.io/cluster": "true"}}},
         {},
     ),
+    "a kubelet of OpenShift": (
+        Reason.UNSUPPORTED_NODE,
+        IMAGE,
+        "v1.33.13",
+        {"metadata": {"labels": {"node.openshift.io/os_id": "rhcos"}}},
+        {},
+    ),
     "source that is not listed": (Reason.UNSUPPORTED_SOURCE, {"fromVersions": ["v1.29"]}, "v1.33.13", {}, {}),
     "window that never opens": (
         Reason.WINDOW_NEVER_OPENS,

@@ -46,6 +46,7 @@ APPLIANCES = (
         os_image="Bottlerocket OS ",
         tool="its image, by its update operator or by new nodes",
     ),
+    Appliance(name="OpenShift", label="node.openshift.io/os_id", tool="oc adm upgrade"),
     Appliance(name="MicroK8s", label="microk8s.io/cluster", tool="snap refresh microk8s"),
 )
 """As far as the API server shows them; on the node others are refused, too."""
