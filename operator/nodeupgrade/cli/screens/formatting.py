@@ -71,6 +71,11 @@ def lasting(length: timedelta) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts[first : first + 2] if number) or "0s"
 
 
+def clock(moment: datetime) -> str:
+    """Format a moment, to the second."""
+    return timestamp(moment.replace(microsecond=0))
+
+
 def since(moment: datetime | None, now: datetime) -> str:
     """Format how long ago a moment was."""
     return NOTHING if moment is None else lasting(now - moment)
@@ -78,7 +83,7 @@ def since(moment: datetime | None, now: datetime) -> str:
 
 def ahead(moment: datetime, now: datetime) -> str:
     """Format a future moment, and how far away it is."""
-    return f"{timestamp(moment)} (in {lasting(moment - now)})" if moment > now else f"{timestamp(moment)} (now)"
+    return f"{clock(moment)} (in {lasting(moment - now)})" if moment > now else f"{clock(moment)} (now)"
 
 
 def spaced(word: str) -> str:

@@ -5,7 +5,6 @@ from datetime import datetime
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
@@ -21,6 +20,7 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     UIDS,
+    clock,
     coloured,
     facts,
     heading,
@@ -46,7 +46,7 @@ def _parts(shown: Story, now: datetime) -> Iterator[RenderableType]:
     yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
     if shown.seat is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
-        yield facts(*_seat(shown.seat, shown.upgrade.status))
+        yield facts(*_seat(shown.seat, shown.upgrade.status, shown.task))
     task = shown.task
     if task is not None:
         yield from _task(shown, task, now)
@@ -66,10 +66,11 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
-def _seat(seat: NodeMembership, status: UpgradeStatus) -> Iterator[tuple[str, str | Text]]:
+def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Iterator[tuple[str, str | Text]]:
     yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
-    bad = seat.place is Place.REFUSED
-    yield "State", Text(spaced(seat.place.value), BAD if bad else "")
+    verdict = task.verdict if task is not None and seat.place is Place.FINISHED else None
+    state = seat.place.value if verdict is None else verdict.outcome.value
+    yield "State", Text(spaced(state), BAD if seat.place is Place.REFUSED else "")
     if seat.place is Place.IN_FLIGHT and conditions.holds(status, ConditionType.IMPEDED):
         impeded = conditions.find(status, ConditionType.IMPEDED)
         yield "Impeded", Text(f"{impeded.reason}: {impeded.message}", BAD)
@@ -109,7 +110,7 @@ def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator
         until = report.finished_at or now
         yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
     if spec.deadline and task.verdict is None:
-        yield "Deadline", timestamp(spec.deadline)
+        yield "Deadline", clock(spec.deadline)
     if shown.recorded is not None:
         yield "Recorded", f"{counted(shown.recorded, 'container')} before the run, to compare with afterwards"
     if counts.baseline:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.task.status import ManifestUid
@@ -25,6 +25,7 @@ from nodeupgrade.cli.screens.formatting import (
     NOTHING,
     UIDS,
     ahead,
+    clock,
     facts,
     heading,
     lasting,
@@ -154,7 +155,7 @@ def _expected(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     source = f"the median of {counted(expected.runs, 'run')} on record" if expected.runs else "assumed"
     waiting = ", not counting the time until approvals" if _needs_approvals(report) else ""
     of_a_node = f"{lasting(expected.node)} a node ({source})"
-    yield "Duration", f"about {lasting(expected.took)}, until {timestamp(expected.end)}: {of_a_node}{waiting}"
+    yield "Duration", f"about {lasting(expected.took)}, until {clock(expected.end)}: {of_a_node}{waiting}"
 
 
 def _needs_approvals(report: PlanReport) -> bool:

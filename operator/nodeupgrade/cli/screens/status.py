@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 
-from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text
@@ -22,6 +21,7 @@ from nodeupgrade.cli.screens.formatting import (
     SHORT_BAR,
     ahead,
     bar,
+    clock,
     coloured,
     facts,
     heading,
@@ -147,8 +147,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
     if status.started_at:
         until = status.completed_at or now
-        ended = f", ended {timestamp(status.completed_at)}" if status.completed_at else ""
-        yield "Started", f"{timestamp(status.started_at)}{ended} ({lasting(until - status.started_at)})"
+        ended = f", ended {clock(status.completed_at)}" if status.completed_at else ""
+        yield "Started", f"{clock(status.started_at)}{ended} ({lasting(until - status.started_at)})"
     if status.current_wave and status.current_wave.soak_until:
         yield "Soaking", f"until {ahead(status.current_wave.soak_until, now)}"
     if status.next_window:

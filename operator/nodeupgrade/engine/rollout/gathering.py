@@ -13,7 +13,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
@@ -33,7 +33,7 @@ async def gather(
     namespace: str,
     operator_node: NodeName | None,
     setbacks: Setbacks | None = None,
-    agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
+    agents_lost: Mapping[NodeName, LostAgents] | None = None,
     busy: frozenset[NodeName] = frozenset(),
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
@@ -50,7 +50,7 @@ async def gather(
         namespace: The operator's namespace.
         operator_node: The node that the operator runs on, if known.
         setbacks: Writes that failed lately.
-        agents_lost: By node, the run ID and how many of its agents in a row ended early.
+        agents_lost: By node, the agents of its run that ended early.
         busy: Nodes for which a write is in progress.
         health: What is known of the rollout's health checks, by name.
         allowed: What the operator's configuration allows; None if it is not known.
