@@ -156,7 +156,7 @@ async def test_digest_is_wrong(hour: FirstHour, tmp_path: Path) -> None:
     await hour.admin.replace_status(TASKS, hour.node, to_json(status))
     await hour.reports("DigestMismatch")
     cause = f"the SHA-256 of /opt/kubelet/kubelet on the node is not {DIGEST[:8]}"
-    await shows(hour, "DigestMismatch", cause, "correct the file or spec.artifact")
+    await shows(hour, "DigestMismatch", cause, "correct the file, or create another NodeUpgrade")
 
 
 async def test_source_is_not_allowed(hour: FirstHour) -> None:

@@ -124,7 +124,7 @@ def _told_of_refused(rollout: RolloutView) -> str:
         for member in rollout.members.values()
         if (member.place is Place.REFUSED and not member.blocks) or member.outcome is Verdict.REFUSED
     ]
-    return f"; {counted(len(refused), 'node')} refused: {refused[0].message}" if refused else ""
+    return f"; {counted(len(refused), 'node')} refused: {refused[0].node}: {refused[0].message}" if refused else ""
 
 
 def _planning(rollout: RolloutView, decision: StartDecision, counts: Counts) -> RolloutState:
