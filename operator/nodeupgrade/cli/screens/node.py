@@ -61,7 +61,10 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
     elif shown.upgrade.problem:
         yield "Rollout", Text(f"{shown.upgrade.name} is not accepted: {shown.upgrade.problem}", BAD)
     elif shown.seat is None:
-        yield "Rollout", f"it is no member of {shown.upgrade.name}: not selected, excluded, or came too late"
+        yield (
+            "Rollout",
+            f"the node is not a member of {shown.upgrade.name}: it is not selected, is excluded, or joined too late",
+        )
     if len(shown.selected_by) > 1:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
