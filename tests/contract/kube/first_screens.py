@@ -50,6 +50,9 @@ VARYING = (
 )
 """What is different each time, and what stands for it: as long, so that lines break at the same places."""
 
+TOOK = re.compile(r"(?<=[ (])(\d+m)?\d+s(?=[ )]|$)")
+"""How long something took that has ended, in a column that is wide enough or at the end of a line."""
+
 
 @dataclass
 class FirstHour:
@@ -162,7 +165,12 @@ def first_screen(printed: str) -> str:
     assert max(map(len, lines)) <= COLUMNS, printed
     for pattern, instead in VARYING:
         lines = [pattern.sub(instead, line) for line in lines]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{TOOK.sub(_at_once, line).rstrip()}\n" for line in lines)
+
+
+def _at_once(took: re.Match[str]) -> str:
+    """Write that it took no time, in as many cells if others follow."""
+    return "0s".ljust(len(took[0])) if took.string[took.end() :].startswith(" ") else "0s"
 
 
 def flowing(screen: str) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ BACKS_OFF = 'Back-off pulling image "registry.example/a:b"'
 NO_RIGHTS = 'error: the API server refuses to show the task: cannot get resource "nodeupgradetasks"'
 
 
-async def stage(part: Part, **spec: object) -> Scene:
+async def stage(part: Part, **spec: Any) -> Scene:
     scene = Scene(parts={"node-0": part})
     await scene.fleet.add_node("node-0")
     await scene.fleet.add_pod("web-0", "node-0")
