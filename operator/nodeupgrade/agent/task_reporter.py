@@ -28,12 +28,16 @@ ReportStatus = Callable[[TaskStatus], Awaitable[None]]
 log = structlog.get_logger()
 
 
+READ_PATIENCE_SECONDS = 30.0
+"""How long the API server may refuse to show the task before this agent ends, so that its kubelet reports why."""
+
+
 class Released(Exception):
     """The task is gone or asks for another run."""
 
 
 class UnheardError(Exception):
-    """The API server rejects every status of this agent.
+    """The API server refuses to show the task to this agent, or rejects every status of it.
 
     An agent that stayed would wait forever. One that ends is replaced by an agent with fresh credentials and the
     operator's current image, which finds plan and journal on the node. No run begins before its first status is
@@ -65,14 +69,19 @@ class TaskReporter:
 
         Raises:
             Released: the task is gone, released, or asks for another run.
+            UnheardError: the API server was available and kept refusing to show the task.
         """
+        refused = 0.0
         while True:
             try:
                 task = await self._kube.get_task(self._settings.task)
             except NotFoundError as error:
                 raise Released from error
             except NodeUpgradeError as error:
+                if isinstance(error, RejectedError) and refused >= READ_PATIENCE_SECONDS:
+                    raise UnheardError(f"the API server refuses to show the task: {error}") from error
                 log.warning("task_read_failed", error=str(error))
+                refused = refused + REQUEST_SECONDS if isinstance(error, RejectedError) else 0.0
                 await asyncio.sleep(REQUEST_SECONDS)
                 continue
             if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:

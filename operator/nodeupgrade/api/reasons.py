@@ -96,7 +96,7 @@ class Reason(StrEnum):
         "the node's kubelet is not a separate Linux program, so it cannot be replaced",
         "exclude the node, and upgrade it with the tools of its operating system or distribution")
     ARTIFACT_UNAVAILABLE = ("ArtifactUnavailable", "the kubelet binary for this node's platform cannot be had",
-        "add the platform to spec.artifact, or make the file reachable from the node")
+        "make the file reachable from the node, or create another NodeUpgrade whose spec.artifact has the platform")
     NODE_AFFINITY_NOT_MET = ("NodeAffinityNotMet",
         "a running pod's node selector or affinity no longer matches the node: any kubelet restart would kill it",
         "restore the node's labels, or delete the pod")
@@ -111,9 +111,9 @@ class Reason(StrEnum):
 
     # The node is refused before anything is touched, based on the node itself.
     DIGEST_MISMATCH = ("DigestMismatch", "the kubelet binary does not have the promised SHA-256",
-        "correct spec.artifact, or replace the file")
+        "replace the file, or create another NodeUpgrade with its digest")
     WRONG_VERSION_REPORTED = ("WrongVersionReported", "the kubelet binary reports another version than spec.version",
-        "point spec.artifact at a binary of spec.version")
+        "create another NodeUpgrade whose spec.artifact is of spec.version")
     STORED_HASH_NOT_REPRODUCED = ("StoredHashNotReproduced",
         "a running container carries a stored hash that cannot be recomputed from its pod",
         "recreate the pod named in the message")

@@ -167,7 +167,7 @@ class InputFile(click.File):
         if value == "-" and (sys.stdin is None or sys.stdin.closed):
             self.fail("standard input is closed", param, ctx)
         if value == "-" and ctx is not None and ctx.meta.setdefault(_STANDARD_INPUT, self) is not self:
-            self.fail("standard input is given to something else already", param, ctx)
+            self.fail("another option reads standard input already", param, ctx)
         return super().convert(value, param, ctx)
 
 

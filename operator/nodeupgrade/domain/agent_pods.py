@@ -1,7 +1,8 @@
 """Agent pods: which of a node's pods they are, and whether the agent runs and, if it cannot, why."""
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -12,13 +13,19 @@ from nodeupgrade.api.task.spec import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.pods import Pod, container_statuses
 
-KUBELET_WORDS = 256
+KUBELET_WORDS = 320
 """Maximum length, in characters, of a kubelet message that is passed on."""
 
 RUN_LABEL = "nodeupgrade.dev/run"
 """Label on an agent pod: ID of the run that it serves."""
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
+
+_PULLS = re.compile(r"\w*Image\w*|RegistryUnavailable|SignatureValidationFailed")
+"""Reasons for which a container waits because its image cannot be had."""
+
+_BACKS_OFF = re.compile(r'ImagePullBackOff(: Back-off pulling image "[^"]*")?')
+"""What a kubelet before 1.32 says until it tries to pull an image again: not why it could not."""
 
 
 class PodRole(StrEnum):
@@ -94,6 +101,17 @@ class AgentPodView:
         """Whether the pod has reached a terminal phase."""
         return self.phase in {"Succeeded", "Failed"}
 
+    @property
+    def cannot_pull(self) -> bool:
+        """Whether it is blocked because an image cannot be had."""
+        return _PULLS.fullmatch(self.blocked.partition(":")[0]) is not None
+
+    def after(self, before: "AgentPodView | None") -> "AgentPodView":
+        """Return this view with the cause that the kubelet named before, if it only backs off now."""
+        if before is None or before.uid != self.uid or not before.cannot_pull:
+            return self
+        return replace(self, blocked=before.blocked) if _BACKS_OFF.fullmatch(self.blocked) else self
+
 
 def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_container: str) -> AgentPodView:
     """Return the view of an agent pod or of an artifact's.
@@ -127,7 +145,7 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
         running_since=next(filter(None, map(_running_since, acting)), None),
         deleted_at=datetime.fromisoformat(deleted) if deleted else None,
         blocked=blocked[0][0] if blocked else "",
-        ended=next((_why(state) for state in _terminated(status) if state.get("exitCode")), ""),
+        ended=next((_last_words(state) for state in _terminated(status) if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
 
@@ -145,6 +163,13 @@ def _why(state: Json) -> str:
 
 def _terminated(status: Json) -> list[Json]:
     return [ended for c in container_statuses(status) if (ended := (c.get("state") or {}).get("terminated"))]
+
+
+def _last_words(state: Json) -> str:
+    """Return why a container has ended; of a log, the last line tells."""
+    said = str(state.get("message") or "").strip().splitlines()
+    generic = said and state.get("reason") == "Error"
+    return _why({"reason": "" if generic else state.get("reason", ""), "message": said[-1] if said else ""})
 
 
 def _is_blocking(reason: str) -> bool:

@@ -69,7 +69,7 @@ def test_retry_of_a_failure(api_server: ApiServer, rollout: str) -> None:
     api_server.kubectl("patch", "nodeupgrade", rollout, "--subresource=status", "--type=merge", f"--patch={failed}")
     assert run(api_server, "retry", rollout).exit_code == 0
     assert read(api_server, rollout)["metadata"]["annotations"]["nodeupgrade.dev/retry"]
-    assert "asked for a retry already" in run(api_server, "retry", rollout).output
+    assert "a retry requested already" in run(api_server, "retry", rollout).output
 
 
 def test_abort_is_final(api_server: ApiServer, rollout: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeupgrade.agent.task_reporter import PATIENCE_SECONDS, UnheardError
+from nodeupgrade.agent.task_reporter import PATIENCE_SECONDS, READ_PATIENCE_SECONDS, UnheardError
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
@@ -65,6 +65,24 @@ async def test_an_agent_that_is_never_heard_touches_nothing_and_makes_room_for_a
     assert world.stops == 0
     monkeypatch.undo()
     assert not untouched(world), "its plan is there for the next one"
+
+
+async def test_an_agent_that_may_not_read_its_task_ends_and_says_why(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that waited for ever could tell nobody: its rights are what it lacks."""
+    began = world.node.timeline.monotonic
+
+    async def refused(_name: str) -> Task:
+        raise ForbiddenError("not you")
+
+    monkeypatch.setattr(world.kube, "get_task", refused)
+    with pytest.raises(UnheardError, match="refuses to show the task: not you"):
+        await world.serve()
+
+    assert READ_PATIENCE_SECONDS <= world.node.timeline.monotonic - began < 2 * READ_PATIENCE_SECONDS
+    monkeypatch.undo()
+    assert untouched(world)
 
 
 async def test_the_next_agent_tells_how_the_run_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_a_field_given_twice_is_told() -> None:
 
 @pytest.mark.parametrize("text", ["a: b: c", "{", "- [", "a: !!python/object:os.system {}", "\x00"])
 def test_what_is_no_yaml_is_said_so(text: str) -> None:
-    with pytest.raises(CannotError, match=r"cannot read it\.yaml because it is no YAML"):
+    with pytest.raises(CannotError, match=r"cannot read it\.yaml because it is not YAML"):
         documents(text, "it.yaml")
 
 

@@ -125,7 +125,7 @@ def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
         raise Refused(
             Reason.DIGEST_MISMATCH,
             f"the SHA-256 of {artifact.path} on the node is not {artifact.sha256}, which the NodeUpgrade promises; "
-            "correct the file or spec.artifact",
+            "correct the file, or create another NodeUpgrade",
         )
 
 
@@ -140,14 +140,14 @@ def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact,
         raise Refused(
             Reason.DIGEST_MISMATCH,
             f"the SHA-256 of {artifact.path} in {artifact.ref} is not {artifact.sha256}, which the NodeUpgrade "
-            "promises; correct spec.artifact.image",
+            "promises; create another NodeUpgrade with the right digest",
         )
 
 
 def _not_in_image(artifact: TaskArtifact, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"{artifact.path} could not be taken from {artifact.ref}: {why}; correct spec.artifact.image.path",
+        f"{artifact.path} could not be taken from {artifact.ref}: {why}; create another NodeUpgrade for the right one",
     )
 
 

@@ -110,7 +110,7 @@ def _array(schema: ArraySchema, value: Any, path: str) -> Iterator[Problem]:
         known = seen if isinstance(identity, Hashable) else others
         if identity in known:
             where = f"{path}[{index}].{schema.list_map_key}" if schema.list_map_key else f"{path}[{index}]"
-            yield Problem(where, f"{shown(identity)} is there twice; every one must be different")
+            yield Problem(where, f"{shown(identity)} occurs twice; each must be unique")
         seen.add(identity) if known is seen else others.append(identity)
 
 

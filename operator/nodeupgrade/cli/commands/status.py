@@ -67,7 +67,7 @@ async def status_command(
     if verbose and (name is None or output != "text"):
         raise click.UsageError("--verbose needs the NAME of one rollout, and shows it as text")
     if not watched and (limit is not None or interval is not None or stop_when_stalled):
-        raise click.UsageError("--timeout, --interval and --stop-when-stalled belong to --watch")
+        raise click.UsageError("--timeout, --interval and --stop-when-stalled need --watch")
 
     async def look() -> list[Overview]:
         return await (_every(world, kube) if name is None else _named(world, kube, name, verbose=verbose))

@@ -67,7 +67,7 @@ def documents(text: str, file: str) -> list[Document]:
     try:
         return [each for parsed in read_all(text, places=True) for each in _split(file, parsed.value, parsed.place)]
     except (yaml.YAMLError, UnicodeError) as error:
-        raise CannotError(f"cannot read {file} because it is no YAML: {error}") from error
+        raise CannotError(f"cannot read {file} because it is not YAML: {error}") from error
 
 
 def _split(file: str, body: Any, place: Position | None) -> Iterator[Document]:

@@ -221,7 +221,7 @@ def _containers(printed: object) -> Iterator[StoredHash]:
         labels, annotations = _texts(container.get("labels")), _texts(container.get("annotations"))
         if "io.kubernetes.container.name" not in labels:
             raise CannotError(
-                "cannot verify anything because there is something else than containers in the input; give what this "
+                "cannot verify anything because the input holds something other than containers; give what this "
                 "prints: crictl inspect $(crictl ps --quiet)"
             )
         if container.get("state") == _RUNNING:

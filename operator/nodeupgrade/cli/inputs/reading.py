@@ -141,7 +141,7 @@ def _foreign(kind: str, body: Json, error: MalformedObjectError) -> CannotError:
 
 def _missing(kind: str, name: str, existing: list[str]) -> CannotError:
     if not existing:
-        return CannotError(f"cannot find {kind} {name} because there is none at all; look at --context")
+        return CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; look at --context")
     more = f" and {len(existing) - NAMED} more" if len(existing) > NAMED else ""
     listed = ", ".join(sorted(existing)[:NAMED]) + more
     return CannotError(f"cannot find {kind} {name} because it does not exist; there are: {listed}")

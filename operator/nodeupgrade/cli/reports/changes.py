@@ -107,7 +107,9 @@ def retry(upgrade: Upgrade, token: str) -> Change:
         raise CannotError(f"cannot retry {upgrade.name} because it is being deleted; create a new NodeUpgrade instead")
     if upgrade.retry and upgrade.retry != upgrade.status.last_handled_retry:
         return Change(
-            says=f"{upgrade.name} is asked for a retry already", done=_retried(upgrade.retry), waits_for=_RETRIED
+            says=f"{upgrade.name} has a retry requested already, which the operator is about to carry out",
+            done=_retried(upgrade.retry),
+            waits_for=_RETRIED,
         )
     counts = upgrade.status.counts
     again = counts.failed + counts.rolled_back + counts.refused
@@ -127,7 +129,7 @@ def retry(upgrade: Upgrade, token: str) -> Change:
 def abort(upgrade: Upgrade) -> Change:
     """End the rollout for good."""
     if upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT:
-        says = f"{upgrade.name} is being aborted, or was, already"
+        says = f"{upgrade.name} is aborted already, or is being aborted"
         return Change(says=says, done=lambda later: later.finished, waits_for="no node is in flight")
     _must_go_on(upgrade, "abort")
     flying = len(upgrade.status.in_flight)

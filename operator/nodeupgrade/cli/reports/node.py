@@ -12,11 +12,12 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import claims
+from nodeupgrade.domain.rollout import claims, conditions
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.budgets import StartDecision, queued
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
@@ -179,6 +180,9 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
         return "the rollout has ended"
     if isinstance(objection := accept(upgrade, now), Finding):
         return f"the spec to be accepted: {objection.message}"
+    accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED)
+    if accepted.status is ConditionStatus.FALSE and accepted.observed_generation == upgrade.generation:
+        return f"the spec to be accepted: {accepted.message}"  # what the operator's configuration allows, only it knows
     at = position_of(rollout, now)
     decision = queued(rollout.fleet, rollout.spec) or decide_start(rollout, at, now)
     chosen = [each.node for each in decision.nodes]

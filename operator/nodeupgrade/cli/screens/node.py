@@ -46,7 +46,7 @@ def _parts(shown: Story, now: datetime) -> Iterator[RenderableType]:
     yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
     if shown.seat is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
-        yield facts(*_seat(shown.seat, shown.upgrade.status))
+        yield facts(*_seat(shown.seat, shown.upgrade.status, shown.task))
     task = shown.task
     if task is not None:
         yield from _task(shown, task, now)
@@ -61,15 +61,19 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
     elif shown.upgrade.problem:
         yield "Rollout", Text(f"{shown.upgrade.name} is not accepted: {shown.upgrade.problem}", BAD)
     elif shown.seat is None:
-        yield "Rollout", f"it is no member of {shown.upgrade.name}: not selected, excluded, or came too late"
+        yield (
+            "Rollout",
+            f"the node is not a member of {shown.upgrade.name}: it is not selected, is excluded, or joined too late",
+        )
     if len(shown.selected_by) > 1:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
-def _seat(seat: NodeMembership, status: UpgradeStatus) -> Iterator[tuple[str, str | Text]]:
+def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Iterator[tuple[str, str | Text]]:
     yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
-    bad = seat.place is Place.REFUSED
-    yield "State", Text(spaced(seat.place.value), BAD if bad else "")
+    verdict = task.verdict if task is not None and seat.place is Place.FINISHED else None
+    state = seat.place.value if verdict is None else verdict.outcome.value
+    yield "State", Text(spaced(state), BAD if seat.place is Place.REFUSED else "")
     if seat.place is Place.IN_FLIGHT and conditions.holds(status, ConditionType.IMPEDED):
         impeded = conditions.find(status, ConditionType.IMPEDED)
         yield "Impeded", Text(f"{impeded.reason}: {impeded.message}", BAD)

@@ -226,7 +226,7 @@ def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
         numbers = (str(each.nodes), str(each.containers), Text(str(each.restarts), BAD if each.restarts else GOOD))
         causes = [f"{number}: {why}" for why, number in each.causes.items()]
         more = [f"and {len(causes) - CAUSES_SHOWN} more reasons"] if len(causes) > CAUSES_SHOWN else []
-        unknown = [f"{counted(each.unknown, 'pod')} cannot be told; see --nodes"] if each.unknown else []
+        unknown = [f"{counted(each.unknown, 'pod')} could not be evaluated; see --nodes"] if each.unknown else []
         drawn.add_row(*change, *numbers, stacked([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
     return drawn
 
@@ -298,7 +298,7 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
         yield f"{file.path} would be exchanged (sha256 {_short(file.before)} by {_short(file.after)})"
     if expected is None:
         return
-    yield from (f"cannot be told: {problem}" for problem in expected.unknown)
+    yield from (f"not known: {problem}" for problem in expected.unknown)
     reasons = dict.fromkeys(restart.why for restart in expected.restarts)
     for why in reasons:
         names = tuple(restart.container for restart in expected.restarts if restart.why == why)

@@ -12,12 +12,12 @@ holds of it.
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason, sentence, with_remedy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
 from nodeupgrade.api.task.status import TaskPhase
@@ -31,7 +31,7 @@ from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, 
 from nodeupgrade.domain.rollout.backoff import Setback, rest
 from nodeupgrade.domain.rollout.failures import uid_kept
 from nodeupgrade.domain.rollout.membership import in_flight
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
 """How long an agent may take to start despite a reported problem, and to report after its deadline."""
@@ -56,19 +56,19 @@ class Agents:
     Attributes:
         pod: the current agent pod; None if there is none.
         artifact: the pod that takes the kubelet out of its image; None if there is none.
-        lost: how many agents in a row ended early.
+        lost: the agents that ended early.
         refused: the failed attempts to create one; None if there are none.
     """
 
     pod: AgentPodView | None = None
     artifact: AgentPodView | None = None
-    lost: int = 0
+    lost: LostAgents = field(default_factory=LostAgents)
     refused: Setback | None = None
 
     @property
     def unavailable(self) -> bool:
         """Whether starting an agent was tried without success."""
-        return self.lost > 0 or self.refused is not None
+        return self.lost.count > 0 or self.refused is not None
 
 
 def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
@@ -84,23 +84,24 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
     if pod is None:
         return _without_pod(task, agents, now)
     if pod.deleting:
-        return _leaving(task, pod, now)
+        return _leaving(task, pod, agents, now)
     if pod.run_id != task.spec.run_id:
-        message = f"agent pod {pod.name} serves another run"
+        message = f"{_named(pod)} serves another run"
         return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    if is_untouched(task) and (action := _doubt(task, pod, agents.lost, now)) is not None:
+    if is_untouched(task) and (action := _doubt(task, pod, agents.lost.count, now)) is not None:
         return action
-    return _replace(task, pod, agents.lost, now) if pod.over else _wait(task, pod, now)
+    return _replace(task, pod, agents.lost.count, now) if pod.over else _wait(task, pod, now)
 
 
 def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
-        return _give_up(task) if safe else _create(task, agents)
+        return _give_up(task, agents) if safe else _create(task, agents)
     if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
-        reason = _unstarted(agents.lost)
-        message = sentence(reason, f"node {task.name}: {agents.refused.problem}")
+        reason, known = _unstarted(agents.lost.count), agents.refused.remedy
+        remedy = reason.remedy if known is None else f"{known}, then retry"
+        message = with_remedy(f"node {task.name}: {agents.refused.problem}", remedy)
         return Abort(node=task.name, task=task, reason=reason, message=message)
     return _create(task, agents)
 
@@ -123,23 +124,24 @@ def needs_artifact(task: Task) -> bool:
     return task.spec.artifact.kind is ArtifactKind.IMAGE and task.spec.action in _WANTED and before
 
 
-def _leaving(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
+def _leaving(task: Task, pod: AgentPodView, agents: Agents, now: datetime) -> NodeAction:
     """Wait for a deleted pod to disappear, but not forever: a dead kubelet does not confirm the deletion.
 
     If that pod's agent is still alive, it finds the run called off before it begins anything.
     """
     overdue = pod.deleted_at is not None and now > pod.deleted_at + AGENT_MAY_TAKE
     if overdue and task.spec.action not in _WANTED and _silent(task) and is_untouched(task):
-        return _give_up(task)
+        return _give_up(task, agents)
     if overdue:
         return _unavailable(task, pod, "is being deleted, and its kubelet does not confirm it")
-    return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"agent pod {pod.name} is going away")
+    return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"{_named(pod)} is going away")
 
 
 def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
     """Wait for the agent to report; if it cannot run, report why."""
     if pod.blocked:
-        return _unavailable(task, pod, f"cannot start: {pod.blocked}", artifact=pod.blocked_on_artifact)
+        why, remedy = f"cannot start: {pod.blocked}", _pull_remedy(task, pod)
+        return _unavailable(task, pod, why, artifact=pod.blocked_on_artifact, remedy=remedy)
     if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
         return _unavailable(task, pod, "has not been started by the node's kubelet")
     if _silent(task) and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
@@ -147,10 +149,26 @@ def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
     return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"node {task.name} reports {task.reported.phase}")
 
 
-def _unavailable(task: Task, pod: AgentPodView, why: str, *, artifact: bool = False) -> Wait:
+def _unavailable(task: Task, pod: AgentPodView, why: str, *, artifact: bool = False, remedy: str | None = None) -> Wait:
     reason = Reason.ARTIFACT_UNAVAILABLE if artifact else Reason.AGENT_UNAVAILABLE
     unknown = "" if is_untouched(task) else f", so what became of the run on node {task.name} is not known"
-    return Wait(node=task.name, reason=reason, message=sentence(reason, f"agent pod {pod.name} {why}{unknown}"))
+    message = with_remedy(f"{_named(pod)} {why}{unknown}", remedy or reason.remedy)
+    return Wait(node=task.name, reason=reason, message=message)
+
+
+def _named(pod: AgentPodView) -> str:
+    return f"{pod.role.value} pod {pod.name}"
+
+
+def _pull_remedy(task: Task, pod: AgentPodView) -> str | None:
+    """Return what to do about an image that cannot be had; None if that is not what keeps the pod from starting."""
+    if not pod.cannot_pull:
+        return None
+    if not pod.blocked_on_artifact:
+        return "push the image, or correct the operator's (chart: image.repository, image.tag, imagePullSecrets)"
+    if secret := task.spec.artifact.pull_secret:
+        return f"push the image, correct the Secret {secret} in the operator's namespace, or create another NodeUpgrade"
+    return "push the image, or create another NodeUpgrade, with a pullSecret if the registry asks for a password"
 
 
 def is_untouched(task: Task) -> bool:
@@ -183,9 +201,9 @@ def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAct
         of_artifact = pod.role is PodRole.ARTIFACT
         if lost or pod.blocked or of_artifact:
             return _unavailable(task, pod, why, artifact=of_artifact and not pod.blocked)
-        message = f"agent pod {pod.name} ended and is replaced soon"
+        message = f"{_named(pod)} ended and is replaced soon"
         return Wait(node=task.name, reason=Reason.PROGRESSING, message=message)
-    message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"
+    message = f"{_named(pod)} ended ({pod.phase}) before the run did"
     return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
 
 
@@ -201,16 +219,18 @@ def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeActio
         overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
         if (pod.started or not (_silent(task) or pod.blocked)) and not overdue:
             return None
-        message = f"agent pod {pod.name} {'has said nothing' if _silent(task) else 'says nothing more'}"
+        message = f"{_named(pod)} {'has said nothing' if _silent(task) else 'says nothing more'}"
         return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
     if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
     reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
-    message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
+    known = _pull_remedy(task, pod)
+    remedy = reason.remedy if known is None else f"{known}, then retry"
+    message = with_remedy(f"{_named(pod)} cannot start: {pod.blocked}", remedy)
     return Abort(node=task.name, task=task, reason=reason, message=message)
 
 
-def _give_up(task: Task) -> GiveUp:
+def _give_up(task: Task, agents: Agents) -> GiveUp:
     """Report the end of the run on behalf of the missing agent, with the reason for which it was called off.
 
     A node is refused if no agent had started by then: one that starts later finds the run called off. Otherwise it has
@@ -223,8 +243,26 @@ def _give_up(task: Task) -> GiveUp:
     elif given != Reason.AGENT_UNAVAILABLE.value:
         reason = Reason.AGENT_UNAVAILABLE
         report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
-        message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun")
+        why = f"; the last one ended: {agents.lost.why}" if agents.lost.why else ""
+        message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun{why}")
     return GiveUp(node=task.name, task=task, phase=phase, reason=reason, message=message)
+
+
+_NO_RIGHTS = "cannot get resource"
+"""Words of an API server for whoever lacks a permission to read."""
+
+
+def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
+    found = list[Finding]()
+    for name in in_flight(fleet):
+        task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
+        if task is None or not (task.open and _silent(task) and lost.why and lost.run_id == task.spec.run_id):
+            continue
+        reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
+        remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
+        found.append(Finding(reason=reason, subject=name, detail=detail, remedy=remedy))
+    return tuple(found)
 
 
 # Nodes in flight whose Node object is gone: how long they are waited for, and what is put on record in the end.

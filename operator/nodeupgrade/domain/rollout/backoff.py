@@ -18,6 +18,17 @@ SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=5)
 FORGOTTEN_AFTER = timedelta(minutes=1)
 """How long after its retry was due a refused write that nobody retried is remembered."""
 
+_AGAIN = "it is tried again by itself"
+
+_REMEDIES = {
+    "violates PodSecurity": "label the operator's namespace pod-security.kubernetes.io/enforce=privileged",
+    "exceeded quota": "raise the quota that the message names, or remove it from the operator's namespace",
+    "failed calling webhook": "repair the webhook that the message names, or exempt the operator's namespace from it",
+    "error looking up service account": "apply manifests/agent-rbac.yaml, or upgrade the chart",
+    'is forbidden: User "': "apply manifests/operator-rbac.yaml, or upgrade the chart",
+}
+"""What to do about a refused write, by words of the API server that mean only this."""
+
 _HINDERING = frozenset(
     {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
 )
@@ -48,8 +59,14 @@ class Setback:
 
     def finding(self, node: NodeName) -> Finding:
         """Return the finding to report for this node."""
-        detail, remedy = f"node {node}: {self.problem}", Reason.WRITE_REFUSED.remedy
-        return Finding(reason=self.reason, subject=node, detail=detail, remedy=remedy)
+        known = self.remedy
+        remedy = Reason.WRITE_REFUSED.remedy if known is None else f"{known}; {_AGAIN}"
+        return Finding(reason=self.reason, subject=node, detail=f"node {node}: {self.problem}", remedy=remedy)
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do about this very problem; None if its words do not tell."""
+        return next((remedy for words, remedy in _REMEDIES.items() if words in self.problem), None)
 
 
 Setbacks: TypeAlias = Mapping[tuple[NodeName, type[NodeAction]], Setback]

@@ -95,7 +95,7 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> StartDecision:
                 continue
             free -= 1
         chosen.append(node)
-    because = f"{counted(unavailable, 'node')} of the rollout unavailable and {limit} may be"
+    because = f"{counted(unavailable, 'node')} of the rollout unavailable, at most {limit} allowed"
     if rollout.flying:
         return StartDecision(nodes=tuple(chosen), message=because)
     reason = Reason.TOO_MANY_UNAVAILABLE

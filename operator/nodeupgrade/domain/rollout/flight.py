@@ -41,7 +41,7 @@ from nodeupgrade.domain.rollout.claims import task_spec
 from nodeupgrade.domain.rollout.failures import record_of
 from nodeupgrade.domain.rollout.membership import selects, serves
 from nodeupgrade.domain.rollout.node_state import candidate
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -152,10 +152,11 @@ def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
 
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
-    run, lost = fleet.agents_lost.get(task.name, ("", 0))
+    lost = fleet.agents_lost.get(task.name, LostAgents())
+    lost = lost if lost.run_id == task.spec.run_id else LostAgents()
     refused = fleet.setbacks.get((task.name, CreateAgent))
     pod, artifact = fleet.agents.get(task.name), fleet.artifacts.get(task.name)
-    return Agents(pod=pod, artifact=artifact, lost=lost if run == task.spec.run_id else 0, refused=refused)
+    return Agents(pod=pod, artifact=artifact, lost=lost, refused=refused)
 
 
 def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:

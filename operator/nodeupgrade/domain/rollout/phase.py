@@ -111,8 +111,20 @@ def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
         )
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     return RolloutState(
-        phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
+        phase=RolloutPhase.RUNNING,
+        reason=Reason.PROGRESSING,
+        message=f"{done}, {counts.in_progress} in flight{_told_of_refused(rollout)}",
     )
+
+
+def _told_of_refused(rollout: RolloutView) -> str:
+    """Return why nodes are refused that nothing but a person brings back: most often they all have one cause."""
+    refused = [
+        member
+        for member in rollout.members.values()
+        if (member.place is Place.REFUSED and not member.blocks) or member.outcome is Verdict.REFUSED
+    ]
+    return f"; {counted(len(refused), 'node')} refused: {refused[0].node}: {refused[0].message}" if refused else ""
 
 
 def _planning(rollout: RolloutView, decision: StartDecision, counts: Counts) -> RolloutState:

@@ -23,7 +23,7 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.admission import accept
-from nodeupgrade.domain.rollout.agent_lifecycle import missing, overdue
+from nodeupgrade.domain.rollout.agent_lifecycle import ended_early, missing, overdue
 from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back, up_to_held_back
 from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported, retry_events
 from nodeupgrade.domain.rollout.failures import record, with_record
@@ -155,7 +155,7 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, notes: Note
 
     state = state_of(settled.rollout, settled.decision)
     reopened = retry.is_carried_out(intent.rollout, now) or retry.is_void(intent.rollout)
-    late = overdue(settled.rollout.fleet, now)
+    late = (*ended_early(settled.rollout.fleet), *overdue(settled.rollout.fleet, now))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks, late)
     status = summarise(
         settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by

@@ -18,6 +18,20 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostAgents:
+    """The agents of one run that ended early.
+
+    Attributes:
+        count: how many in a row.
+        why: what the kubelet said of the last one that said anything; empty if none did.
+    """
+
+    run_id: str = ""
+    count: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
     """One rollout and the part of the cluster that concerns it.
 
@@ -32,7 +46,7 @@ class FleetSnapshot:
         operator_node: the node that the operator itself runs on; it goes last in its wave.
         guard: parameters of the readiness guard; None if they do not exist or are not needed.
         setbacks: writes that failed lately.
-        agents_lost: by node, the run ID and how many of its agents in a row ended early.
+        agents_lost: by node, the agents of its run that ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
         unsettled: nodes whose start was not answered, so that it may take effect any time later.
@@ -55,7 +69,7 @@ class FleetSnapshot:
     operator_node: NodeName | None = None
     guard: GuardParameters | None = None
     setbacks: Setbacks = field(default_factory=dict)
-    agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
+    agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
     busy: frozenset[NodeName] = frozenset()
     unsettled: frozenset[NodeName] = frozenset()

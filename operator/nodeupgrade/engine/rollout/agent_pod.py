@@ -105,6 +105,20 @@ def view_agent(body: Json) -> AgentPodView:
     )
 
 
+class AgentViews:
+    """Views pods as view_agent() does, and remembers of those that are blocked why."""
+
+    def __init__(self) -> None:
+        self._blocked: dict[str, AgentPodView] = {}
+
+    def __call__(self, body: Json) -> AgentPodView:
+        """Return the view of a pod."""
+        view = view_agent(body).after(self._blocked.pop(body["metadata"]["name"], None))
+        if view.blocked:
+            self._blocked[view.name] = view
+        return view
+
+
 def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
     """Return the manifest of the agent pod for one run.
 

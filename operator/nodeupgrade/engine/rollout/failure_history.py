@@ -6,6 +6,7 @@ from datetime import datetime
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import DeleteAgent, NodeAction
 from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
+from nodeupgrade.domain.rollout.snapshot import LostAgents
 from nodeupgrade.engine.rollout.lanes import Refusal
 
 
@@ -14,7 +15,7 @@ class FailureHistory:
 
     def __init__(self) -> None:
         self._setbacks: dict[tuple[NodeName, type[NodeAction]], Setback] = {}
-        self._lost: dict[NodeName, tuple[str, int]] = {}
+        self._lost: dict[NodeName, LostAgents] = {}
 
     def setbacks(self, now: datetime) -> Setbacks:
         """Return current setbacks; those that are no longer retried are dropped."""
@@ -24,8 +25,8 @@ class FailureHistory:
         return dict(self._setbacks)
 
     @property
-    def agents_lost(self) -> dict[NodeName, tuple[str, int]]:
-        """By node: the run ID and how many of its agents in a row ended early."""
+    def agents_lost(self) -> dict[NodeName, LostAgents]:
+        """By node: the agents of its run that ended early."""
         return dict(self._lost)
 
     def learn(self, applied: Iterable[NodeAction], refused: Iterable[Refusal], now: datetime) -> None:
@@ -35,11 +36,11 @@ class FailureHistory:
                 continue
             self._setbacks.pop((node, type(action)), None)
             if isinstance(action, DeleteAgent) and not action.pod.deleting:
-                run, count = self._lost.get(node, ("", 0))
-                again = (
-                    run == action.pod.run_id and now - action.pod.created_at < 2 * LONGEST
-                )  # an agent that ended stays for up to LONGEST
-                self._lost[node] = (action.pod.run_id, count + 1 if again else 1)
+                known, pod = self._lost.get(node, LostAgents()), action.pod
+                same = known.run_id == pod.run_id
+                again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
+                why = pod.ended or (known.why if same else "")
+                self._lost[node] = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
         for refusal in refused:
             key = (refusal.node, refusal.action)
             self._setbacks[key] = after(self._setbacks.get(key), refusal.action, refusal.problem, now)

@@ -15,7 +15,7 @@ from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import may_have_begun
 from nodeupgrade.domain.rollout.membership import in_flight
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
@@ -36,7 +36,7 @@ async def gather(
     namespace: str,
     operator_node: NodeName | None,
     setbacks: Setbacks | None = None,
-    agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
+    agents_lost: Mapping[NodeName, LostAgents] | None = None,
     busy: frozenset[NodeName] = frozenset(),
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
@@ -53,7 +53,7 @@ async def gather(
         namespace: The operator's namespace.
         operator_node: The node that the operator runs on, if known.
         setbacks: Writes that failed lately.
-        agents_lost: By node, the run ID and how many of its agents in a row ended early.
+        agents_lost: By node, the agents of its run that ended early.
         busy: Nodes for which a write is in progress.
         health: What is known of the rollout's health checks, by name.
         allowed: What the operator's configuration allows; None if it is not known.

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer import Delta, Informer, ObjectCache, Timing
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentViews
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, RejectedError, Resource
@@ -83,15 +83,16 @@ class LiveFleet:
     def __init__(self, kube: KubeApi, namespace: str | None) -> None:
         self._kube = kube
         self._agents = None if namespace is None else PODS.within(namespace)
+        self._view_agent = AgentViews()
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
         """Return all objects as the API server lists them now."""
         return _assemble(
             await self._all(NODES, view_node),
             await self._all(TASKS, parse_task),
-            ObjectCache(view_agent)
+            ObjectCache(self._view_agent)
             if self._agents is None
-            else await self._all(self._agents, view_agent, AGENT_LABELS),
+            else await self._all(self._agents, self._view_agent, AGENT_LABELS),
             await self.upgrades_listed(),
         )
 
@@ -149,7 +150,7 @@ class InformedFleet:
             kube, TASKS, parse_task, on_change=self._task_changed, on_error=trouble(TASKS), timing=timing
         )
         self.agents = Informer(
-            kube, PODS.within(namespace), view_agent, labels=AGENT_LABELS, on_change=self._agent_changed,
+            kube, PODS.within(namespace), AgentViews(), labels=AGENT_LABELS, on_change=self._agent_changed,
             on_error=trouble(PODS), timing=timing,
         )  # fmt: skip
 
