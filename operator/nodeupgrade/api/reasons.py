@@ -90,7 +90,7 @@ class Reason(StrEnum):
     UNSUPPORTED_RUNTIME = ("UnsupportedRuntime", "the node's container runtime is not supported",
         f"exclude the node; {supported_runtimes()}")
     RUNTIME_UNPROVEN = ("RuntimeUnproven",
-        "the node's container runtime is supported, but was never tried on real nodes",
+        "the node's container runtime is supported, but its version was never tried on real nodes",
         "exclude the node; or accept the check for one node that you can lose, and tell us how it went")
     UNSUPPORTED_NODE = ("UnsupportedNode",
         "the node's kubelet is not a separate Linux program, so it cannot be replaced",

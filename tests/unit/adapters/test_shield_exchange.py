@@ -2,14 +2,12 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +15,7 @@ from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
 from nodeupgrade.adapters.shield.socket import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
-
-RUNTIME, SHIELD = "containerd.sock", "nodeupgrade-shield.sock"
-KEPT = "nodeupgrade-runtime.sock"
-CALLS = ("stat", "link", "rename", "unlink", "chmod", "chown", "listxattr", "getxattr", "setxattr")
-
+from tests.unit.adapters.shield_sockets import KEPT, RUNTIME, SHIELD, Killed, Mortal, Rig, fresh
 
 LOCKING = """
     import fcntl, sys
@@ -41,75 +35,10 @@ RAISING = """
     """
 
 
-class Killed(BaseException):
-    """The process was killed."""
-
-
-class Mortal:
-    """The system calls, of which one kills the caller before or after it takes effect."""
-
-    def __init__(self, number: int = -1, *, after: bool = False) -> None:
-        self.left, self.after = number, after
-        self.seen = 0
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            self.seen += 1
-            self.left -= 1
-            if self.left == 0 and not self.after:
-                raise Killed
-            try:
-                return getattr(os, name)(*given)
-            finally:
-                if self.left == 0:
-                    raise Killed
-
-        assert name in CALLS
-        return call
-
-
-class Rig:
-    """A directory with listening sockets."""
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self.directory, self._stack = directory, stack
-        self.path = directory / RUNTIME
-        self.listening: dict[str, socket.socket] = {}
-        self.runtime = self.listen("runtime", RUNTIME)
-        self.shield = self.listen("shield", SHIELD)
-
-    def listen(self, who: str, name: str) -> int:
-        """Take a path, as runtimes and gRPC do: remove what is there and bind anew. Return the socket's inode."""
-        path = self.directory / name
-        path.unlink(missing_ok=True)
-        listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind(str(path))
-        listener.listen()
-        self.listening[who] = listener
-        return path.stat().st_ino
-
-    def exchange(self, system: Any = os, patience: float = 0.0) -> Exchange:
-        return Exchange(self.path, self.directory, system=system, patience=patience)
-
-    def inode(self, name: str = RUNTIME) -> int | None:
-        with suppress(FileNotFoundError):
-            return (self.directory / name).stat().st_ino
-        return None
-
-    def sockets(self) -> set[str]:
-        return {entry.name for entry in self.directory.iterdir() if entry.is_socket()}
-
-
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     with ExitStack() as stack:
         yield Rig(tmp_path, stack)
-
-
-def fresh(tmp_path: Path, stack: ExitStack, number: int) -> Rig:
-    directory = tmp_path / str(number)
-    directory.mkdir()
-    return Rig(directory, stack)
 
 
 def test_raising_and_lowering_may_be_repeated(rig: Rig) -> None:
@@ -247,53 +176,6 @@ def test_a_runtime_that_stopped_and_removed_its_path(rig: Rig) -> None:
     assert (exchange.raised(), exchange.look()) == (False, None)
     exchange.lower()
     assert rig.sockets() == {SHIELD}
-
-
-def test_it_leaves_the_path_to_a_runtime_that_has_ended(rig: Rig) -> None:
-    exchange = rig.exchange()
-    exchange.raise_up()
-    exchange.step_aside()
-    assert exchange.raised(), "the runtime runs"
-    rig.listening["runtime"].close()
-    for _ in range(2):
-        exchange.step_aside()
-        assert (rig.inode(), exchange.raised(), exchange.intended()) == (None, False, True)
-    second = rig.listen("runtime", RUNTIME)
-    exchange.step_aside()
-    assert rig.inode() == second, "that is somebody else's"
-    exchange.raise_again()
-    assert (rig.inode(), rig.inode(KEPT), exchange.restarts()) == (rig.shield, second, 1)
-
-
-def test_what_is_not_raised_has_nothing_to_leave(rig: Rig) -> None:
-    rig.listening["runtime"].close()
-    rig.exchange().step_aside()
-    assert rig.inode() == rig.runtime
-    (rig.directory / KEPT).hardlink_to(rig.path)
-    rig.exchange().step_aside()
-    assert rig.inode() == rig.runtime
-
-
-@pytest.mark.parametrize("then", ["raise", "lower"])
-@pytest.mark.parametrize("after", [False, True])
-def test_killed_while_it_leaves_the_path(tmp_path: Path, then: str, after: bool) -> None:
-    for number in range(1, 100):
-        with ExitStack() as stack:
-            rig = fresh(tmp_path, stack, number)
-            rig.exchange().raise_up()
-            rig.listening["runtime"].close()
-            killed = False
-            try:
-                rig.exchange(Mortal(number, after=after)).step_aside()
-            except Killed:
-                killed = True
-            second = rig.listen("runtime", RUNTIME)
-            rig.exchange().raise_again() if then == "raise" else rig.exchange().lower()
-            assert rig.inode() == (rig.shield if then == "raise" else second)
-            assert rig.inode(KEPT) == (second if then == "raise" else None)
-        if not killed:
-            return
-    pytest.fail("it never came to an end")
 
 
 def test_a_path_that_somebody_removed_is_put_back(rig: Rig) -> None:

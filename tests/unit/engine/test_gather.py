@@ -393,30 +393,3 @@ def test_a_socket_that_is_not_there_is_no_accident(monkeypatch: pytest.MonkeyPat
 
 def test_the_policy_is_passed_on() -> None:
     assert gathered(node(), VerifySettings(shield=ShieldPolicy.REQUIRE)).spec.verify.shield is ShieldPolicy.REQUIRE
-
-
-@pytest.mark.parametrize(
-    ("times", "found"),
-    [
-        ({}, ()),
-        ({"/usr/share/it": 4e9, "/usr/share/it/hooks": 4e9}, ()),
-        ({"/usr/share/it": 4e9, "/usr/share/it/hooks": 4e9 + 1}, ()),
-        ({"/usr/share/it": 4e9 + 1, "/usr/share/it/hooks": 4e9}, ("/usr/share/it",)),
-        ({"/usr/share/it": 4e9}, ("/usr/share/it",)),
-        ({"/etc/it": 4e9, "/usr/share/it/hooks": 4e9}, ("/etc/it",)),
-    ],
-)
-def test_what_the_runtime_made_itself_is_no_change_of_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, times: dict[str, float], found: tuple[str, ...]
-) -> None:
-    """A file that is not there is told to be gone by its directory's time, which more than a removal changes."""
-    seen = node()
-    following = replace(
-        seen.runtime.next_start(seen.services.status(RUNTIME_UNIT), None),
-        files=("/etc/it/it.conf", "/usr/share/it/it.conf"),
-        makes=("/usr/share/it/hooks",),
-    )
-    monkeypatch.setattr(seen.runtime, "next_start", lambda _unit, _running: following)
-    seen.files.touched.update(times)
-
-    assert gathered(seen).runtime_found.changed == found

@@ -37,8 +37,8 @@ KIND = RuntimeKind(
 
 STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False)
 """A kind that writes over its metadata while it runs, and whose socket nobody can take."""
-REMEMBERING = replace(KIND, remembers_ends=True, exchangeable_socket=False)
-"""A kind that writes down that a container ended, and asks nobody again."""
+REMEMBERING = replace(KIND, remembers_ends=True, needs_free_path=True)
+"""A kind that writes down that a container ended, and asks nobody again; nor does it start where anybody listens."""
 
 _TUNED = ("--config", TUNED_CONFIG)
 

@@ -31,7 +31,7 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Finding]:
 
 @check_one(Reason.RUNTIME_UNPROVEN, covers=(Hazard.RUNTIME_CHANGES,))
 def runtime_is_proven(facts: NodeFacts) -> Finding | None:
-    """This program has been run on real nodes with this runtime."""
+    """This program has been run on real nodes with this version of the runtime."""
     if not is_as_expected(facts) or not (untried := facts.runtime_found.unproven):
         return None
     return Finding(reason=Reason.RUNTIME_UNPROVEN, detail=f"{facts.runtime.name} {facts.runtime.version}: {untried}")
