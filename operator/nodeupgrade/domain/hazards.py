@@ -47,6 +47,7 @@ class Hazard(StrEnum):
     SOCKETS_TAKEN = "a port or socket that the kubelet listens on belongs to another process"
     DISK_FULL = "the disk or its inodes are below the eviction thresholds, or have no room for a run"
     INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
+    RUN_FORGOTTEN_AT_BOOT = "a boot in the middle of a run removes what would finish or undo it"
     UNIT_LIMITS_STARTS = "the unit's start limit or watchdog keeps the kubelet down"
 
     # state files

@@ -91,6 +91,9 @@ class Readiness:
         units: the units of the kubelet and the runtime.
         unchangeable: paths that have to be changed but are immutable.
         read_only: directories that have to be written to but are mounted read-only.
+        unfit_for_programs: why the run's own programs cannot be kept in any of the places for them, by place; empty if
+            they can in one.
+        volatile: directories that a boot empties, and without which a run cannot be ended after it.
         host: what a starting kubelet reads of its host.
         cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
         cgroup_v2: whether the node has the unified hierarchy.
@@ -108,6 +111,8 @@ class Readiness:
     cgroup_v2: bool
     state: Mapping[str, bytes]
     read_only: tuple[str, ...] = ()
+    unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
+    volatile: tuple[str, ...] = ()
     host: StartingHost = NOTHING_READ
 
 

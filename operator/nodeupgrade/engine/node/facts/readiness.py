@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, secc
 from nodeupgrade.domain.node.checks.startup import Identity
 from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.mounts import has_option, is_read_only
+from nodeupgrade.domain.node.mounts import is_read_only
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
@@ -49,11 +49,6 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
     """Return the directories that are mounted read-only on the host."""
     table = mounts(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
-
-
-def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
-    """Report whether a directory is mounted ``noexec``. Other obstacles to running programs are not detected."""
-    return has_option("noexec", mounts(files), directory)
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
