@@ -47,11 +47,13 @@ class Identity:
         now: when they were looked at, by the API server's clock if that is known.
         certificates: client certificates that it may use, by path; good if one of them is.
         problem: why there are none; empty if nothing is wrong.
+        unusable: why nobody but the kubelet can use them; empty if others can.
     """
 
     now: datetime
     certificates: Mapping[str, bytes] = field(default_factory=dict)
     problem: str = ""
+    unusable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

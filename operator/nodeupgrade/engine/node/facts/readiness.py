@@ -19,7 +19,7 @@ from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.credentials import PrintedByProgramError, parse
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
 from nodeupgrade.ports.files import FilesView
@@ -126,7 +126,9 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
     found = _rotated(files, layout)
     try:
         named = parse(text, path.parent).certificate
-    except ValueError:  # such as credentials by another program, which is none of our business
+    except PrintedByProgramError as error:
+        return Identity(now=now, certificates=found, unusable=f"{path} {error}")
+    except ValueError:
         return Identity(now=now, certificates=found)
     if named.data is not None:
         found[str(path)] = named.data
