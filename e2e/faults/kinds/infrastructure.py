@@ -203,7 +203,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("runtime/slow-rewriting", runtime_slow(8, Step.REWRITE_HASHES)),
     Fault("runtime/slow-restart", runtime_slow(8, Step.RESTART_RUNTIME)),
     Fault("runtime/slow-settling", runtime_slow(8, Step.VERIFY)),
-    Fault("disk/full", disk_full),
+    Fault("disk/full", disk_full, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}),
     Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),

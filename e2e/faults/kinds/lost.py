@@ -24,6 +24,7 @@ from e2e.lab.workloads import splitpods
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.engine.node.facts.gather import PROGRAM_PLACES
 
 FENCED_SECONDS = 60.0
 """The time within which the old kubelet would have been started, if it were started."""
@@ -212,16 +213,18 @@ def _told(run: FaultRun, words: str) -> None:
 
 
 def not_executable(run: FaultRun) -> Iterator[None]:
-    """Forbid executing anything from where the bundle is."""
-    node, path = run.cluster.node, "/var/lib/nodeupgrade"
-    node.exec("mkdir", "-p", path)
-    node.exec("mount", "--bind", path, path)
-    node.exec("mount", "-o", "remount,bind,noexec", path)
+    """Forbid executing anything from where the bundle may be."""
+    node, paths = run.cluster.node, tuple(map(str, PROGRAM_PLACES))
+    for path in paths:
+        node.exec("mkdir", "-p", path)
+        node.exec("mount", "--bind", path, path)
+        node.exec("mount", "-o", "remount,bind,noexec", path)
     try:
         yield
         yield
     finally:
-        node.exec("umount", "--lazy", path, check=False)
+        for path in paths:
+            node.exec("umount", "--lazy", path, check=False)
 
 
 def proxied(run: FaultRun) -> Iterator[None]:

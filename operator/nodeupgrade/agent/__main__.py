@@ -5,7 +5,7 @@ import os
 import sys
 
 from nodeupgrade.agent.serve import Agent
-from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
+from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on
 from nodeupgrade.agent.task_reporter import UnheardError
 from nodeupgrade.wiring.cluster import kube as connect
 from nodeupgrade.wiring.node import (
@@ -20,13 +20,14 @@ from nodeupgrade.wiring.node import (
 
 async def _main() -> None:
     settings = AgentSettings.from_environment(os.environ)
+    host = host_from_pod(settings.host)
     async with connect() as kube:
         await Agent(
             settings,
             kube,
-            host_from_pod(settings.host),
+            host,
             runs=runs_in(settings.on_host(RUNS)),
-            bundles=bundles_from_pod(settings.bundle, settings.host, BUNDLES),
+            bundles=bundles_from_pod(settings.bundle, settings.host, bundles_on(host.files)),
             artifacts=artifacts_from_pod(settings.host),
             failpoint=plan_failpoint(os.environ, settings.host),
         ).serve()

@@ -16,7 +16,7 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.gather import PROGRAM_PLACES, UNIT_DIRECTORY
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in
@@ -108,12 +108,12 @@ def remove(leftovers: Leftovers, files: Files, root: Path) -> None:
     """
     for path in leftovers.removable:
         files.remove(path)
-    state = root / STATE.relative_to("/")
     try:
         for directory in leftovers.directories:
             _remove_if_empty(root / directory.relative_to("/"))
-        if state.exists():
-            shutil.rmtree(state)
+        for place in (root / each.relative_to("/") for each in reversed(PROGRAM_PLACES)):
+            if place.exists():
+                shutil.rmtree(place)
     except OSError as error:
         raise StepFailed(f"cannot remove what runs have left: {error}") from error
 

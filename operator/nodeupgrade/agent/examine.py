@@ -14,7 +14,7 @@ import structlog
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import backup_path, borrow, give_back, staged_path
-from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import ReportStatus
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
@@ -40,7 +40,7 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.reach import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
-from nodeupgrade.engine.node.facts.readiness import forbids_execution, manifests
+from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
@@ -275,9 +275,8 @@ class Precheck:
         except Exception as error:
             log.exception("run_given_up")
             return given_up(run, error)
-        refusals = (*examination.refusals, *await asyncio.to_thread(self._executor_cannot_run))
-        if examination.plan is None or forecast is None or refusals:
-            return refusal_status(run, (*refusals, *examination.warnings), forecast, examination.census)
+        if examination.plan is None or forecast is None:
+            return refusal_status(run, examination.findings, forecast, examination.census)
         return prechecked_status(run, examination.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:
@@ -295,13 +294,6 @@ class Precheck:
             return borrow(settings, self._artifacts, self._host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
-
-    def _executor_cannot_run(self) -> tuple[Finding, ...]:
-        """Return what forbids the executor to run, as far as known without a trial, which would write files."""
-        if not forbids_execution(self._host.files, STATE):
-            return ()
-        detail = f"{STATE} is on a file system that is mounted noexec; remount it with exec"
-        return (Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
 
     def _require_no_run(self) -> None:
         """Require that no run is going on: the node would be between two states, and an examination meaningless.

@@ -14,12 +14,18 @@ from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden_source, read_allowed
 from nodeupgrade.domain.rollout.reach import Reach
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY, program_place
+from nodeupgrade.ports.files import FilesView
 
 STATE = STATE_DIRECTORY
-"""Directory of bundles and runs on the node."""
+"""Directory of runs on the node, and of bundles where programs can be executed there."""
 
-BUNDLES, RUNS = STATE / "bundles", STATE / "runs"
+RUNS = STATE / "runs"
+
+
+def bundles_on(files: FilesView) -> PurePosixPath:
+    """Return the directory of the bundles on a node."""
+    return program_place(files) / "bundles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -312,7 +312,10 @@ class Reason(StrEnum):
         "look at the node; its containers were restarted by the reboot")
     EXECUTOR_UNAVAILABLE = ("ExecutorUnavailable",
         "systemd on the node cannot start the executor, which exchanges the kubelet",
-        "allow programs below /var/lib/nodeupgrade to be executed (mount option noexec, SELinux), then retry")
+        "allow programs to be executed in the directory that the message names (noexec, SELinux), then retry")
+    RUN_NOT_KEPT = ("RunNotKept",
+        "a node that loses power during its run could neither finish nor undo it, since a boot forgets the run",
+        "keep the directory that the message names on a disk, or exclude the node")
     EARLIER_RUN = ("EarlierRun",
         "a run for another version was found on the node of which nobody had been told; the message says how it ended",
         "look at what it says; the node is looked at again by itself")
@@ -381,12 +384,7 @@ class Reason(StrEnum):
 
 
 def sentence(reason: Reason, because: str) -> str:
-    """Join a concrete cause and the reason's remedy into one message.
-
-    Args:
-        reason: The reason the message belongs to.
-        because: The cause, without a full stop, for example ``node a is NotReady since 10:00``.
-    """
+    """Join a concrete cause, without a full stop as in ``node a is NotReady``, and the reason's remedy."""
     return with_remedy(because, reason.remedy)
 
 

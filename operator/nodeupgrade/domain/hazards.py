@@ -48,6 +48,7 @@ class Hazard(StrEnum):
     DISK_FULL = "the disk or its inodes are below the eviction thresholds, or have no room for a run"
     MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
     INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
+    RUN_FORGOTTEN_AT_BOOT = "a boot in the middle of a run removes what would finish or undo it"
     UNIT_LIMITS_STARTS = "the unit's start limit or watchdog keeps the kubelet down"
 
     # state files

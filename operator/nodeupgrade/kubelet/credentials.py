@@ -15,6 +15,10 @@ import yaml
 from nodeupgrade.api.yaml import read_one
 
 
+class PrintedByProgramError(ValueError):
+    """The kubeconfig has no credentials of its own but names a program that prints them (``exec``)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
     """A certificate, key or token, either in a file or inline in the kubeconfig."""
@@ -56,8 +60,8 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         directory: the directory of the file; relative paths in it are resolved from there.
 
     Raises:
-        ValueError: it is not a kubeconfig, its server is not https, or it has neither a certificate nor a token (as
-            with an exec plugin, which is another program).
+        PrintedByProgramError: it names a program instead of credentials.
+        ValueError: it is not a kubeconfig, its server is not https, or it has neither a certificate nor a token.
     """
     try:
         document = read_one(text)
@@ -72,6 +76,9 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     certificate = _material(user, "client-certificate", directory)
     token = _material(user, "token", directory)
     if not certificate.given and not token.given:
+        if isinstance(program := user.get("exec"), Mapping):
+            named = str(program.get("command"))
+            raise PrintedByProgramError(f"user {context['user']} gets them from {named}, which only the kubelet runs")
         raise ValueError(f"user {context['user']} has neither a certificate nor a token in it")
     return Credentials(
         host=server.hostname,

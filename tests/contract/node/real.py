@@ -24,7 +24,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.agent.host import units
-from nodeupgrade.agent.settings import BUNDLES, RUNS
+from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import ShieldPlan
@@ -37,7 +37,7 @@ from tests.unit.domain.node.shielded import shielded_plan
 
 IMAGE = nodeimages.BUSYBOX
 CONTAINERD = "containerd.service"
-BUNDLE = BUNDLES / "contract"
+BUNDLE = STATE / "bundles/contract"
 UNIT = "contract-service.service"
 UNIT_TEXT = """[Unit]
 Description=A service that never ends

@@ -13,7 +13,7 @@ import pytest
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
-from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
+from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
@@ -222,7 +222,7 @@ class World:
             self.kube,
             SimulatedHost(self.node, self.control_plane),
             runs=self.runs,
-            bundles=bundles_from_pod(self.settings.bundle, self.root, BUNDLES),
+            bundles=bundles_from_pod(self.settings.bundle, self.root, bundles_on(self.node.files)),
             artifacts=SimulatedArtifacts(self.node, self.root),
             failpoint=plan_failpoint(self.environment, self.root),
         ).serve()

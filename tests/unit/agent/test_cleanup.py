@@ -12,7 +12,7 @@ from nodeupgrade.agent import cleanup
 from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.domain.node.packages import STATUS, Package
-from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.gather import PROGRAM_PLACES, UNIT_DIRECTORY
 from nodeupgrade.wiring.node import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT
 from tests.crash.harness import DPKG, PACKAGE, PACKAGES
@@ -39,7 +39,8 @@ class Host:
         self.backup = PurePosixPath(self.plan.swap.backup)
         self.files.write(self.backup, b"the previous kubelet")
         self.files.write(PurePosixPath(self.plan.swap.path), b"the kubelet")
-        self.files.write(STATE / "bundles/abc/python", b"a bundle")
+        for place in PROGRAM_PLACES:
+            self.files.write(place / "bundles/abc/python", b"a bundle")
         self.drop_ins = UNIT_DIRECTORY / f"{self.plan.swap.unit}.d"
         self.at(self.drop_ins).mkdir(parents=True)
 

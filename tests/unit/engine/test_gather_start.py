@@ -146,6 +146,27 @@ def test_credentials_are_looked_for(
     assert (found.problem, dict(found.certificates)) == (problem, certificates)
 
 
+@pytest.mark.parametrize(
+    ("instead", "unusable"),
+    [
+        (
+            b"exec: {command: aws-iam-authenticator, args: [token]}",
+            "/etc/k.conf user u gets them from aws-iam-authenticator, which only the kubelet runs",
+        ),
+        (b"exec: {}", "/etc/k.conf user u gets them from None, which only the kubelet runs"),
+        (b"token: t, exec: {command: other}", ""),
+        (b"username: me", ""),
+    ],
+)
+def test_credentials_that_a_program_prints_are_known_as_such(instead: bytes, unusable: str) -> None:
+    files = {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", instead)}
+
+    found = gathered(node("--kubeconfig=/etc/k.conf", files=files)).readiness.host.identity
+
+    assert found is not None
+    assert found.unusable == unusable
+
+
 def test_credentials_are_looked_at_by_the_clock_of_the_api_server() -> None:
     beat = {"type": "Ready", "lastHeartbeatTime": "2026-11-21T21:14:37Z"}
     stored = {"manager": "kubelet", "subresource": "status", "time": "2026-11-21T22:14:37Z"}

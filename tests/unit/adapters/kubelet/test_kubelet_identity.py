@@ -102,7 +102,7 @@ def test_what_cannot_be_used_is_said(root: Path, port: int) -> None:
     with pytest.raises(StepFailed, match=r"there is no /etc/kubernetes/kubelet\.conf"):
         host.as_kubelet(KUBECONFIG)
     write_kubeconfig(root, port, exec={"command": "aws"})
-    with pytest.raises(StepFailed, match="neither a certificate nor a token"):
+    with pytest.raises(StepFailed, match="gets them from aws, which only the kubelet runs"):
         host.as_kubelet(KUBECONFIG)
     write_kubeconfig(root, port, **{"client-certificate": "/gone.pem", "client-key": "/gone.pem"})
     with pytest.raises(StepFailed, match=r"there is no /gone\.pem, which it names"):

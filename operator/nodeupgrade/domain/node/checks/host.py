@@ -35,6 +35,29 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
         yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
 
 
+@check(Reason.EXECUTOR_UNAVAILABLE, acceptable=False)
+def executor_can_be_started(facts: Readiness) -> Iterator[Finding]:
+    """There is a directory on the node from which systemd may start the executor's programs.
+
+    That is /var/lib/nodeupgrade, or else /var/lib/kubelet/nodeupgrade.
+    """
+    if facts.unfit_for_programs:
+        places = "; ".join(f"{place} is {why}" for place, why in facts.unfit_for_programs.items())
+        detail = f"the executor cannot be started from anywhere: {places}; remount one of them so that it can (exec)"
+        yield Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail)
+
+
+@check(Reason.RUN_NOT_KEPT, covers=(Hazard.RUN_FORGOTTEN_AT_BOOT,))
+def run_outlives_a_boot(facts: Readiness) -> Iterator[Finding]:
+    """The units and records of a run survive a boot, so that a node that loses power is brought to an end state.
+
+    Accept this check if the node, should it be rebooted during its run, may be looked after by hand.
+    """
+    for path in facts.volatile:
+        detail = f"{path} is empty after a boot (tmpfs), but what a run changes is not"
+        yield Finding(reason=Reason.RUN_NOT_KEPT, detail=detail)
+
+
 @check(
     Reason.POD_CGROUP_MOVES,
     Reason.KUBELET_WOULD_NOT_START,
@@ -239,6 +262,8 @@ def _amount(text: str, size: int) -> Fraction:
 CHECKS: tuple[Check[Readiness], ...] = (
     units_are_as_loaded,
     files_can_be_changed,
+    executor_can_be_started,
+    run_outlives_a_boot,
     cgroups_stay_where_they_are,
     swap_is_as_configured,
     kernel_settings_are_as_wanted,

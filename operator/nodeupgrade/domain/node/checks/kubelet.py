@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -125,6 +126,36 @@ def health_can_be_asked(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
 
 
+def _unusable(facts: NodeFacts) -> str:
+    identity = facts.readiness.host.identity
+    return "" if identity is None else identity.unusable
+
+
+def _needs_guard(facts: NodeFacts) -> bool:
+    return facts.spec.verify.readiness_guard is GuardPolicy.REQUIRE and facts.spec.guard.wanted
+
+
+@check(Reason.READINESS_GUARD_UNAVAILABLE, acceptable=False)
+def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Finding]:
+    """Where the readiness guard is required, the kubelet's credentials can be used to confirm that it is in force."""
+    if _needs_guard(facts) and (why := _unusable(facts)):
+        detail = f"the readiness guard cannot be confirmed with the kubelet's credentials, since in {why}"
+        yield Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
+
+
+@check(Reason.READINESS_GUARD_UNAVAILABLE, covers=(Hazard.ENDPOINTS_LOST, Hazard.LEASE_EXPIRES), acceptable=False)
+def credentials_can_be_used(facts: NodeFacts) -> Iterator[Finding]:
+    """The kubelet's credentials can be used to confirm the readiness guard, and to renew the node's Lease meanwhile."""
+    if (why := _unusable(facts)) and not _needs_guard(facts):
+        detail = (
+            f"the kubelet's credentials cannot be used, since in {why}: the readiness guard counts as not in force, "
+            "nobody renews the node's Lease while no kubelet runs, and claims of volumes cannot be read"
+        )
+        remedy = "expect that pods are reported unready for a moment; give the kubelet a client certificate to avoid it"
+        yield Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail, severity=Severity.WARN, remedy=remedy)
+
+
+WARNINGS: tuple[Check[NodeFacts], ...] = (credentials_can_be_used,)
 CHECKS: tuple[Check[NodeFacts], ...] = (
     kubelet_is_managed,
     versions_are_known,

@@ -93,6 +93,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.readiness, (*defaults.CHECKS, *state.CHECKS), when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
+    kubelet.required_guard_can_be_confirmed,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
@@ -119,6 +120,7 @@ PROOFS: tuple[Check[Proof], ...] = (*hashes.CHECKS, *(each.of(_socket_users) for
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
+    *kubelet.WARNINGS,
     *pods.WARNINGS,
     *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS, *defaults.WARNINGS)),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),

@@ -47,11 +47,13 @@ class Identity:
         now: when they were looked at, by the API server's clock if that is known.
         certificates: client certificates that it may use, by path; good if one of them is.
         problem: why there are none; empty if nothing is wrong.
+        unusable: why nobody but the kubelet can use them; empty if others can.
     """
 
     now: datetime
     certificates: Mapping[str, bytes] = field(default_factory=dict)
     problem: str = ""
+    unusable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,9 @@ class Readiness:
         units: the units of the kubelet and the runtime.
         unchangeable: paths that have to be changed but are immutable.
         read_only: directories that have to be written to but are mounted read-only.
+        unfit_for_programs: why the run's own programs cannot be kept in any of the places for them, by place; empty if
+            they can in one.
+        volatile: directories that a boot empties, and without which a run cannot be ended after it.
         host: what a starting kubelet reads of its host.
         cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
         cgroup_v2: whether the node has the unified hierarchy.
@@ -110,6 +115,8 @@ class Readiness:
     cgroup_v2: bool
     state: Mapping[str, bytes]
     read_only: tuple[str, ...] = ()
+    unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
+    volatile: tuple[str, ...] = ()
     host: StartingHost = NOTHING_READ
 
 

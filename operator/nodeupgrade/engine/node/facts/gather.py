@@ -21,7 +21,7 @@ from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import host, readiness
+from nodeupgrade.engine.node.facts import host, own_places, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
 from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
@@ -37,6 +37,8 @@ from nodeupgrade.ports.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
+PROGRAM_PLACES = (STATE_DIRECTORY, own_places.BESIDE_THE_KUBELET)
+"""Where a run may keep its programs; records and journals are always in the first."""
 SEARCHED = tuple(
     PurePosixPath(directory)
     for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -153,7 +155,7 @@ def gather(
         ),
         runtime_start=runtime_start,
         now=node.clock.now(),
-        state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
+        state_free_bytes=min(map(node.files.free_bytes, {STATE_DIRECTORY, program_place(node.files)})),
         readiness=Readiness(
             current=kubelet.current,
             target=request.spec.target,
@@ -166,6 +168,8 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
+            unfit_for_programs=_unfit_for_programs(node.files),
+            volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
         ),
         traffic=Traffic(
@@ -221,6 +225,28 @@ def _tried(
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     programs = () if running.program is None else (running.program.parent,)
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
+
+
+def program_place(files: FilesView) -> PurePosixPath:
+    """Return the directory of the node in which a run keeps its programs."""
+    return own_places.program_place(files, *PROGRAM_PLACES)
+
+
+def _unfit_for_programs(files: FilesView) -> dict[str, str]:
+    """Return why a run's programs cannot be kept in any of the places for them; empty if they can in one."""
+    obstacles = {str(place): own_places.obstacle_to_programs(files, place) for place in PROGRAM_PLACES}
+    return obstacles if all(obstacles.values()) else {}
+
+
+def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
+    """Return the directories without which a run cannot be ended after a boot, and which a boot empties.
+
+    If it empties that of the kubelet's program as well, nothing of the run is left.
+    """
+    if running.program is None or own_places.volatile(files, (running.program.parent,)):
+        return ()
+    needed = dict.fromkeys((UNIT_DIRECTORY, STATE_DIRECTORY, program_place(files)))
+    return own_places.volatile(files, needed)
 
 
 def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:

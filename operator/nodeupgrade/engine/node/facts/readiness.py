@@ -14,12 +14,12 @@ from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, secc
 from nodeupgrade.domain.node.checks.startup import Identity
 from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.mounts import has_option, is_read_only
+from nodeupgrade.domain.node.mounts import is_read_only
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.credentials import PrintedByProgramError, parse
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
 from nodeupgrade.ports.files import FilesView
@@ -49,11 +49,6 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
     """Return the directories that are mounted read-only on the host."""
     table = mounts(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
-
-
-def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
-    """Report whether a directory is mounted ``noexec``. Other obstacles to running programs are not detected."""
-    return has_option("noexec", mounts(files), directory)
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
@@ -131,7 +126,9 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
     found = _rotated(files, layout)
     try:
         named = parse(text, path.parent).certificate
-    except ValueError:  # such as credentials by another program, which is none of our business
+    except PrintedByProgramError as error:
+        return Identity(now=now, certificates=found, unusable=f"{path} {error}")
+    except ValueError:
         return Identity(now=now, certificates=found)
     if named.data is not None:
         found[str(path)] = named.data

@@ -65,6 +65,14 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"units": (unit("kubelet.service", needs_reload=True),)},
         "systemctl daemon-reload",
     ),
+    "no place to start a program from": (
+        Reason.EXECUTOR_UNAVAILABLE,
+        {"unfit_for_programs": {"/var/lib/nodeupgrade": "mounted noexec", "/mnt": "mounted read-only"}},
+        "/var/lib/nodeupgrade is mounted noexec; /mnt is mounted read-only; remount one",
+    ),
+    "units that a boot forgets": (
+        Reason.RUN_NOT_KEPT, {"volatile": ("/etc/systemd/system",)}, "/etc/systemd/system is empty after a boot",
+    ),
     "an immutable program": (
         Reason.PROGRAM_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
     ),

@@ -1,0 +1,52 @@
+"""Where a run keeps its programs on a node, and what a boot would forget of it."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.engine.node.facts import gather
+from tests.unit.engine.test_gather import gathered, node
+
+OWN, KUBELETS = gather.PROGRAM_PLACES
+DISK = "25 1 253:0 / / rw - ext4 /dev/vda1 rw"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "unfit"),
+    [
+        ((), OWN, {}),
+        (("30 25 253:5 / /var rw,noexec - ext4 d rw", "31 30 253:6 / /var/lib/kubelet rw - ext4 d rw"), KUBELETS, {}),
+        (("31 25 253:6 / /var/lib/kubelet rw,noexec - ext4 d rw",), OWN, {}),
+        (("30 25 253:5 / /var/lib/nodeupgrade ro - ext4 d ro",), KUBELETS, {}),
+        (("30 25 0:44 / /var/lib/nodeupgrade rw - tmpfs tmpfs rw",), KUBELETS, {}),
+        (("30 25 0:44 / /var rw - ramfs none rw",), OWN, {}),
+        (
+            ("30 25 253:5 / /var rw,noexec - ext4 d rw", "31 30 253:6 / /var/lib/kubelet ro - ext4 d rw"),
+            OWN,
+            {str(OWN): "mounted noexec", str(KUBELETS): "mounted read-only"},
+        ),
+    ],
+)
+def test_programs_have_a_place_that_may_execute_and_survives_a_boot(
+    lines: tuple[str, ...], place: PurePosixPath, unfit: dict[str, str]
+) -> None:
+    seen = node(files={"/proc/1/mountinfo": "\n".join((DISK, *lines, "")).encode()})
+
+    assert gather.program_place(seen.ports.files) == place
+    assert gathered(seen).readiness.unfit_for_programs == unfit
+
+
+@pytest.mark.parametrize(
+    ("lines", "forgotten"),
+    [
+        ((), ()),
+        (("30 25 0:44 / /etc rw - tmpfs tmpfs rw",), (str(gather.UNIT_DIRECTORY),)),
+        (("30 25 0:44 / /etc rw - tmpfs t rw", "31 25 0:45 / /usr/bin rw - tmpfs t rw"), ()),
+        (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(gather.STATE_DIRECTORY),)),
+    ],
+    ids=["a disk", "units in memory", "everything in memory", "records in memory"],
+)
+def test_what_a_boot_forgets_is_known(lines: tuple[str, ...], forgotten: tuple[str, ...]) -> None:
+    seen = node(files={"/proc/1/mountinfo": "\n".join((DISK, *lines, "")).encode()})
+
+    assert gathered(seen).readiness.volatile == forgotten
