@@ -9,19 +9,19 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction, approval
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.domain.node.checks.hashes import COMPARED_WITHIN
 from nodeupgrade.kubelethash import hash_container
 from tests.doubles.node import Behaviour, pod_json
-from tests.scenario.agent.harness import NEW, World, make_world, untouched, upgraded
+from tests.doubles.node.dual_hash import FIRST, LISTED, LONG, PATCHED
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.scenario.agent.harness import NEW, World, make_world, untouched
 
-FIRST, PATCHED = "v1.12.10", "v1.19.16-both.1"
 CARRIED = {"1.12": 2, "1.19": 1}
 Make = Callable[..., World]
 
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    def make(*, ran: float = COMPARED_WITHIN.total_seconds(), listed: tuple[str, ...] = ("1.12",)) -> World:
+    def make(*, ran: float = LONG, listed: tuple[str, ...] = LISTED) -> World:
         pods = (pod_json("web", "nginx", "log"), pod_json("late", "queue"))
         world = make_world(tmp_path, monkeypatch, old=PATCHED, new=NEW, pods=pods, manifests={})
         node = world.node
@@ -73,7 +73,7 @@ async def test_after_an_upgrade_all_carry_the_new_one(make: Make) -> None:
     assert status.phase is TaskPhase.SUCCEEDED
     assert status.hashes is not None
     assert status.hashes.kubelets == {"1.33": 3}
-    assert upgraded(world)
+    assert world.node.disk[PROGRAM] == program(NEW)
     assert (world.restarted, world.node.kubelet.violations) == ([], [])
 
 
@@ -90,7 +90,7 @@ async def test_after_a_rollback_all_carry_what_they_carried(make: Make) -> None:
 
 
 async def test_a_kubelet_that_was_just_started_is_waited_for(make: Make) -> None:
-    world = make(ran=COMPARED_WITHIN.total_seconds() - 30)
+    world = make(ran=LONG - 30)
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
@@ -108,7 +108,7 @@ async def test_nobody_adds_a_kubelet_to_a_task_that_was_approved_without(make: M
     world = make(listed=())
     assert world.kube.task is not None
     world.settings = replace(world.settings, approved=approval(world.kube.task.spec))
-    world.kube.wish(hash_also_accepted=("1.12",))
+    world.kube.wish(hash_also_accepted=LISTED)
 
     status = await world.serve()
 
