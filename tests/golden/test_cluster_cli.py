@@ -5,12 +5,10 @@ import copy
 import json
 from datetime import timedelta
 
-import click
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.task.spec import Verdict
-from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from tests.doubles.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
@@ -44,13 +42,6 @@ LOOKING = {
         "evidence web-b-1",
         "evidence web-c-1 -o json",
         "evidence web-x-1",
-    ],
-    "hashes.txt": [
-        "hashes --fleet",
-        "hashes web-c-1 web-b-1 -o json",
-        "hashes web-z-1",
-        "hashes",
-        "hashes web-c-1 --fleet",
     ],
     "explain-node.txt": [
         "explain-node web-b-1",
@@ -376,14 +367,6 @@ def test_the_operator_s_own_node_comes_last_in_its_wave(cluster: Cluster, monkey
     assert order() == [*by_name[1:], by_name[0]]
     cluster.add(operator(3, by_name[1]))
     assert order() == by_name, "of two operators nobody knows which one leads"
-
-
-def commands(group: click.Group, path: str) -> list[str]:
-    return [path, *(f"{path} {name}" for name in group.commands)]
-
-
-def test_every_help(cluster: Cluster) -> None:
-    check("help.txt", (cluster.run(f"{command} --help") for command in commands(main, "nodeupgrade")))
 
 
 def test_a_task_that_cannot_be_read_costs_its_own_node_only(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
