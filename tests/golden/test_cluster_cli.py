@@ -287,20 +287,6 @@ def test_what_a_node_waits_for_is_what_the_planner_says(cluster: Cluster) -> Non
     check("waits.txt", told)
 
 
-def test_what_only_the_operator_objects_to_is_what_a_node_waits_for(cluster: Cluster) -> None:
-    """Its configuration is not to be seen from outside; the condition tells."""
-    judge(cluster, Verdict.SUCCEEDED, "web-a-3")
-    body = cluster.get(UPGRADES, ROLLOUT)
-    [accepted] = [each for each in body["status"]["conditions"] if each["type"] == "Accepted"]
-    accepted |= {"status": "False", "reason": "NotAllowed", "message": "the configuration does not allow URL x"}
-    cluster.add(body)
-    said = " ".join(cluster.run("nodeupgrade explain-node web-b-1").split())
-    assert "Waits for the spec to be accepted: the configuration does not allow URL x" in said
-    accepted["observedGeneration"] -= 1
-    cluster.add(body)
-    assert "to be accepted" not in cluster.run("nodeupgrade explain-node web-b-1"), "the spec has changed since"
-
-
 PLANNING = [
     "plan databases.yaml",
     "plan databases.yaml --nodes",

@@ -45,3 +45,17 @@ def test_the_cause_is_on_every_first_screen() -> None:
     check("impeded.txt", transcripts)
     for screen in transcripts[1:]:
         assert 'violates PodSecurity "restricted:latest"' in " ".join(screen.split())
+
+
+def test_what_only_the_operator_objects_to_is_what_a_node_waits_for() -> None:
+    """Its configuration is not to be seen from outside; the condition tells."""
+    cluster = Cluster(*WORLD)
+    body = cluster.get(UPGRADES, ROLLOUT)
+    [accepted] = [each for each in body["status"]["conditions"] if each["type"] == "Accepted"]
+    accepted |= {"status": "False", "reason": "NotAllowed", "message": "the configuration does not allow URL x"}
+    cluster.add(body)
+    said = " ".join(cluster.run("nodeupgrade explain-node web-b-1").split())
+    assert "Waits for the spec to be accepted: the configuration does not allow URL x" in said
+    accepted["observedGeneration"] -= 1
+    cluster.add(body)
+    assert "to be accepted" not in cluster.run("nodeupgrade explain-node web-b-1"), "the spec has changed since"

@@ -71,11 +71,8 @@ def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output
 def _only_upgrade(file: TextIO) -> Document:
     found = [each for each in documents(file.read(), name_of(file)) if is_upgrade(each)]
     if len(found) != 1:
-        there = (
-            "it holds no NodeUpgrade"
-            if not found
-            else f"it holds {len(found)}: {', '.join(each.name for each in found)}"
-        )
+        names = ", ".join(each.name for each in found)
+        there = f"it holds {len(found)}: {names}" if found else "it holds no NodeUpgrade"
         raise CannotError(f"cannot plan {name_of(file)} because {there}; give a file with one NodeUpgrade")
     return found[0]
 
