@@ -22,6 +22,13 @@ class Shield(Protocol):
         """Report whether a kubelet that connects now reaches the shield."""
         ...
 
+    def stands_by(self) -> bool:
+        """Report whether it left the runtime's path, since the runtime has ended, and takes it again when one starts.
+
+        Until then no kubelet reaches anything.
+        """
+        ...
+
     def raise_up(self) -> None:
         """Put the shield's socket at the runtime's path, without a moment in which there is none.
 

@@ -16,7 +16,7 @@ def test_raising_and_lowering_may_be_repeated(shield_world: ShieldWorld) -> None
         for _ in range(2):
             shield.lower()
             assert (shield.ready(), shield.raised()) == (True, False)
-    assert (shield.refused(), shield.restarts()) == ((), 0)
+    assert (shield.refused(), shield.restarts(), shield.stands_by()) == ((), 0, False)
 
 
 def test_it_refuses_while_it_is_raised(shield_world: ShieldWorld) -> None:

@@ -19,6 +19,7 @@ class SimulatedShield:
         plan: of the unfinished run, which the process reads when it starts.
         running: whether the process runs.
         unwritable: whether it cannot write down what it refused.
+        aside: whether it has left the path of a runtime that has ended.
         unstartable: whether the process cannot be started.
         deleted: returns the pods that were deleted in the API.
         shuts_down: returns whether the node is shutting down.
@@ -31,6 +32,7 @@ class SimulatedShield:
         self.running = False
         self.unstartable = False
         self.unwritable = False
+        self.aside = False
         self._up = False
         self._refused: list[RefusedCall] = []
         self._restarts = 0
@@ -50,7 +52,12 @@ class SimulatedShield:
     def raised(self) -> bool:
         """Whether it stands between kubelet and runtime."""
         self._calls.read("shield.raised")
-        return self._up
+        return self._up and not self.aside
+
+    def stands_by(self) -> bool:
+        """Whether it has left the path, and is there again when the runtime is."""
+        self._calls.read("shield.stands_by")
+        return self._up and self.running and self.aside
 
     def raise_up(self) -> None:
         """Put it between kubelet and runtime."""
@@ -113,7 +120,7 @@ class SimulatedShield:
         """Whether a call of the kubelet does not reach the runtime, or not yet: the kubelet calls again and again."""
         if not self._up:
             return False
-        if not self.running:
+        if self.aside or not self.running:
             return True
         if self.plan is None:
             raise RuntimeError("a shield that runs has read a plan")

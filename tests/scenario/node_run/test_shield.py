@@ -144,6 +144,27 @@ def test_a_rollback_waits_for_as_long_as_the_old_kubelet_wants_to_end_something(
     assert f"touch /var/lib/nodeupgrade/runs/{it.plan.run_id}/go-on" in (held.error or "")
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_a_runtime_that_is_away_for_a_moment_does_not_end_the_hold(away: bool) -> None:
+    """The shield has left its path, and is back with it; until then the old kubelet reaches nobody."""
+    it = story(limits=Limits(settle=5.0, shield_hold=120.0))
+    old_kubelet_is_not_quiet(it)
+
+    def leave() -> None:
+        it.node.shield.aside = away
+        it.node.timeline.after(10, lambda: setattr(it.node.shield, "aside", False))
+
+    it.node.calls.before("journal.append arm-dead-man held", lambda: it.node.timeline.after(20, leave))
+
+    report = it.tell()
+
+    held, lowered = (journal_of(it).first(Step.ARM_DEAD_MAN, mark) for mark in (Mark.HELD, Mark.UNDONE))
+    assert report.listed == ("default/web/nginx",)
+    assert held is not None
+    assert lowered is not None
+    assert lowered.monotonic - held.monotonic >= 110
+
+
 def test_a_person_may_let_the_old_kubelet_go_on() -> None:
     it = story()
     old_kubelet_is_not_quiet(it)

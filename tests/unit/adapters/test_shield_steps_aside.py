@@ -19,14 +19,14 @@ def test_it_leaves_the_path_to_a_runtime_that_has_ended(rig: Rig) -> None:
     exchange = rig.exchange()
     exchange.raise_up()
     exchange.step_aside()
-    assert exchange.raised(), "the runtime runs"
+    assert (exchange.raised(), exchange.stands_by()) == (True, False), "the runtime runs"
     rig.listening["runtime"].close()
     for _ in range(2):
         exchange.step_aside()
-        assert (rig.inode(), exchange.raised(), exchange.intended()) == (None, False, True)
+        assert (rig.inode(), exchange.raised(), exchange.stands_by()) == (None, False, True)
     second = rig.listen("runtime", RUNTIME)
     exchange.step_aside()
-    assert rig.inode() == second, "that is somebody else's"
+    assert (rig.inode(), exchange.stands_by()) == (second, False), "that is somebody else's"
     exchange.raise_again()
     assert (rig.inode(), rig.inode(KEPT), exchange.restarts()) == (rig.shield, second, 1)
 

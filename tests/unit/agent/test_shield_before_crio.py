@@ -127,9 +127,11 @@ async def test_it_can_be_lowered_while_the_runtime_is_away(rig: Rig) -> None:
             runtime.kill()
             await runtime.wait()
             await until(lambda: not rig.path.exists())
+            assert rig.shield.stands_by()
         with pytest.raises(StepFailed):
             rig.shield.raise_up()
         rig.shield.lower()
+        assert not rig.shield.stands_by()
         process.terminate()
         assert await process.wait() == 0
         assert sockets(rig) == {"runtime.sock.inner"}, "the server's own, which is no part of this"

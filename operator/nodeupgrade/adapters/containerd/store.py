@@ -16,8 +16,6 @@ from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import ContainerdClient
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.cri.client import (
-    HASH_KEY,
-    HASH_WITHOUT_RESOURCES_KEY,
     Listing,
     Statuses,
     container_of,
@@ -32,7 +30,7 @@ from nodeupgrade.adapters.cri.stored import (
     OddMetadata,
     conflict,
     gone,
-    hash_in,
+    hashes_once,
     odd,
     require_other_hashes_only,
     with_hashes,
@@ -42,7 +40,6 @@ from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId, PodRef
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, Process, SandboxInstance, StoredHashes
-from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
 
@@ -214,10 +211,7 @@ def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> Stored
     if type_url != TYPE_URL:
         raise _odd(container_id, f"its type is {type_url!r}, not {TYPE_URL!r}")
     annotations = _annotations(container_id, _parsed(container_id, data))
-    return StoredHashes(
-        container=_value(container_id, data, annotations, HASH_KEY),
-        without_resources=_value(container_id, data, annotations, HASH_WITHOUT_RESOURCES_KEY),
-    )
+    return hashes_once(annotations, data, _needle, partial(_odd, container_id))
 
 
 def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: StoredHashes) -> bytes:
@@ -262,13 +256,6 @@ def _annotations(container_id: ContainerId, document: dict[str, Any]) -> dict[st
             return {}
         case _:
             raise _odd(container_id, "it has no container configuration")
-
-
-def _value(container_id: ContainerId, data: bytes, annotations: dict[str, Any], key: str) -> HashValue | None:
-    value = hash_in(annotations, key, partial(_odd, container_id))
-    if value is not None and (count := data.count(_needle(key, value))) != 1:
-        raise _odd(container_id, f"its annotation {key} is found {count} times in the text instead of once")
-    return value
 
 
 def _without_hashes(container_id: ContainerId, data: bytes) -> object:

@@ -65,6 +65,32 @@ def hash_in(values: Mapping[str, object], name: str, complain: Complain, kind: s
     return HashValue(value)
 
 
+def hashes_once(
+    values: Mapping[str, object],
+    data: bytes,
+    entry: Callable[[str, str], bytes],
+    complain: Complain,
+    *,
+    names: tuple[str, str] = KEYS,
+    kind: str = "annotation",
+) -> StoredHashes:
+    """Return the hashes among annotations or labels, after proving that each is found in the text exactly once.
+
+    Args:
+        values: the annotations or labels.
+        data: the text.
+        entry: returns a name with its value as they are in the text.
+
+    Raises:
+        OddMetadata: a value is not a hash, or its place is not known.
+    """
+    container, without_resources = (hash_in(values, name, complain, kind) for name in names)
+    for name, value in zip(names, (container, without_resources), strict=True):
+        if value is not None and (count := data.count(entry(name, value))) != 1:
+            raise complain(f"its {kind} {name} is found {count} times in the text instead of once")
+    return StoredHashes(container=container, without_resources=without_resources)
+
+
 def with_hashes(
     data: bytes,
     stored: StoredHashes,

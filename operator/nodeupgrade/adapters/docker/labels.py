@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import OddMetadata, hash_in, odd, with_hashes
+from nodeupgrade.adapters.cri.stored import OddMetadata, hashes_once, odd, with_hashes
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.kubelethash import HashValue
 
 ENCODING = "config.v2.json/Config"
 ANNOTATION = "annotation."
@@ -75,10 +74,7 @@ def read_hashes(container_id: ContainerId, config: bytes) -> StoredHashes:
         OddMetadata: they cannot.
     """
     labels = _labels(container_id, _parsed(container_id, config))
-    return StoredHashes(
-        container=_value(container_id, config, labels, HASH_LABEL),
-        without_resources=_value(container_id, config, labels, HASH_WITHOUT_RESOURCES_LABEL),
-    )
+    return hashes_once(labels, config, entry, partial(_odd, container_id), names=LABELS, kind="label")
 
 
 def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) -> bytes:
@@ -157,13 +153,6 @@ def _labels(container_id: ContainerId, document: dict[str, Any]) -> dict[str, An
             return {}
         case _:
             raise _odd(container_id, "its labels are not an object")
-
-
-def _value(container_id: ContainerId, config: bytes, labels: dict[str, Any], label: str) -> HashValue | None:
-    value = hash_in(labels, label, partial(_odd, container_id), "label")
-    if value is not None and (count := config.count(entry(label, value))) != 1:
-        raise _odd(container_id, f"its label {label} is found {count} times in the text instead of once")
-    return value
 
 
 def _without_hashes(container_id: ContainerId, config: bytes) -> object:

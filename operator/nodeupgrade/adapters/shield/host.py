@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from nodeupgrade.adapters.shield.socket import Exchange, Refusals, WaitingCalls
+from nodeupgrade.adapters.shield.records import Refusals, WaitingCalls
+from nodeupgrade.adapters.shield.socket import Exchange
 from nodeupgrade.domain.node.shield import RefusedCall
 
 STATE = Path("/run")
@@ -28,6 +29,10 @@ class HostShield:
     def raised(self) -> bool:
         """Report whether the runtime's path leads to the shield."""
         return self._exchange.raised()
+
+    def stands_by(self) -> bool:
+        """Report whether it left the runtime's path to one that starts, and takes it again then."""
+        return self._exchange.stands_by()
 
     def raise_up(self) -> None:
         """Put the shield's socket at the runtime's path.

@@ -3,24 +3,19 @@
 import contextlib
 import errno
 import fcntl
-import json
 import os
-import re
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.files.atomic import NOT_CARRIED
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
-from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.adapters.shield.records import append
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
-from nodeupgrade.domain.node.shield import LOCK, REFUSED, RESTARTS, WAITING, RefusedCall
+from nodeupgrade.domain.node.shield import LOCK, RESTARTS
 
 CONNECT_SECONDS = 2.0
 
@@ -125,6 +120,10 @@ class Exchange:
         if found is None or kept is None or found == kept:
             return False
         return found == self._inode(self.shield) or not accepts(self.path)
+
+    def stands_by(self) -> bool:
+        """Report whether the path is free for a runtime that starts, from which it is taken again."""
+        return self.intended() and self.ready() and self._inode(self.path) is None
 
     def upstream(self) -> Path:
         """Return the path at which the runtime's own socket is now."""
@@ -288,112 +287,3 @@ class Exchange:
                 os.close(descriptor)
         except OSError as error:
             raise StepFailed(f"cannot {what} because {error}") from error
-
-
-# What the shield's process tells the executor: the refused calls, one line each, and how many calls wait.
-
-CLOCK = NodeClock(ProcessTable())
-
-
-class WaitingCalls:
-    """The number of calls that are held back: the size of an empty file, so that it is written by one system call.
-
-    Args:
-        state: directory of the file; does not outlive the boot.
-    """
-
-    def __init__(self, state: Path) -> None:
-        self._path = state / WAITING.name
-
-    def set(self, number: int) -> None:
-        """Write it down.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, number)
-        finally:
-            os.close(descriptor)
-
-    def get(self) -> int:
-        """Return it."""
-        try:
-            return self._path.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-
-class Refusals:
-    """The refused calls since the node's boot.
-
-    A call whose line cannot be written because there is no space leaves a NUL, by which an existing file can grow all
-    the same: that something was refused must not get lost.
-
-    Args:
-        state: directory of the log; does not outlive the boot.
-        now: returns the present moment, the time of a call that left no line.
-    """
-
-    def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
-        self._path = state / REFUSED.name
-        self._now = now
-        self._size = 0
-        self._read: tuple[RefusedCall, ...] = ()
-
-    def prepare(self) -> None:
-        """Create the log, so that later it can grow without space.
-
-        Raises:
-            OSError: it cannot be created.
-        """
-        append(self._path, b"")
-
-    def add(self, call: RefusedCall) -> None:
-        """Append a call, or what says that there was one.
-
-        Raises:
-            OSError: neither can be written.
-        """
-        try:
-            append(self._path, json.dumps(to_json(call, strict=True)).encode() + b"\n")
-        except OSError:
-            os.truncate(self._path, self._path.stat().st_size + 1)
-
-    def all(self) -> tuple[RefusedCall, ...]:
-        """Return the calls, oldest first; reads only what was appended."""
-        try:
-            if self._path.stat().st_size > self._size:
-                data = self._path.read_bytes()[self._size :]
-                whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
-                self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
-                self._size += len(whole)
-        except FileNotFoundError:
-            return ()
-        return self._read
-
-    def _parsed(self, line: bytes) -> RefusedCall:
-        """Parse a line. One that cannot be read still says that something was refused, some time before now."""
-        try:
-            return from_json(RefusedCall, json.loads(line), strict=True)
-        except (ValueError, MalformedFileError):
-            text = line.decode(errors="replace").strip()
-            label = (
-                f"something (the record cannot be read: {text})" if text else "something (there was no space for more)"
-            )
-            return RefusedCall(at="", monotonic=self._now().seconds, method="", instance="", label=label, wanted="end")
-
-
-def append(path: Path, data: bytes) -> None:
-    """Append to a file by a single write, so that lines of several writers never mix.
-
-    Raises:
-        OSError: not everything could be written.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(descriptor, data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    finally:
-        os.close(descriptor)

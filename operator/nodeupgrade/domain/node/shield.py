@@ -291,7 +291,7 @@ class _Lives:
     ended: frozenset[ContainerId]
 
     def __call__(self, instance: ContainerInstance | SandboxInstance) -> bool:
-        """Report it. A pod without a process of its own, as most of CRI-O's are, does not end unless it is stopped."""
+        """Report it. A pod without a process of its own does not end unless it is stopped."""
         if instance.process is None and isinstance(instance, SandboxInstance):
             return True
         if instance.process is None or not self.process(instance.process):

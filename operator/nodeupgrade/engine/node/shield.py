@@ -76,7 +76,7 @@ def lack(node: Node, plan: RunPlan) -> Obstacle | None:
     held off where the old kubelet evicts pods: the node lacks something, each pod is over in the API as soon as it was
     chosen, and as long as none of them may end, the next one is chosen.
     """
-    if plan.shield is None or not node.shield.raised():
+    if plan.shield is None or not (node.shield.raised() or node.shield.stands_by()):
         return None
     settle = plan.limits.rollback_settle
     deadline = node.clock.awake() + settle
