@@ -147,8 +147,8 @@ def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact,
 def _not_in_image(artifact: TaskArtifact, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"{artifact.path} could not be taken from {artifact.ref}: {why}; correct spec.artifact.image.path in another "
-        "NodeUpgrade",
+        f"{artifact.path} could not be taken from {artifact.ref}: {why}; create another NodeUpgrade "
+        "with the right spec.artifact.image.path",
     )
 
 
