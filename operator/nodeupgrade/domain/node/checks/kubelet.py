@@ -143,7 +143,7 @@ def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
 
 
-@check(Reason.READINESS_GUARD_UNAVAILABLE, covers=(Hazard.ENDPOINTS_LOST, Hazard.LEASE_EXPIRES), acceptable=False)
+@check(Reason.READINESS_GUARD_UNAVAILABLE, covers=(Hazard.ENDPOINTS_LOST,), acceptable=False)
 def credentials_can_be_used(facts: NodeFacts) -> Iterator[Finding]:
     """The kubelet's credentials can be used to confirm the readiness guard, and to renew the node's Lease meanwhile."""
     if (why := _unusable(facts)) and not _needs_guard(facts):
