@@ -1,9 +1,13 @@
 """Nodes of Amazon, Microsoft and Google."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from e2e.lab.nodes import nodefiles
 from e2e.layouts.layout import KUBELET_UNIT, Layout, Start, unit
 
+_EXECUTABLE = ("/var/lib/kubelet", "/var/lib/containerd")
+"""Below /var, on Container-Optimized OS."""
 _FORWARD = "ExecStartPre=/sbin/iptables -P FORWARD ACCEPT -w 5"
 
 
@@ -86,11 +90,45 @@ def _cos(start: Start) -> Mapping[str, str]:
     }
 
 
+_IDENTITY, _PLUGIN = "/etc/lab/identity.conf", "/usr/local/bin/cluster-token"
+_CREDENTIALS = f"""\
+#!/bin/sh
+field() {{ sed -n "s/.*$1: \\([^,}}]*\\).*/\\1/p" {_IDENTITY} | base64 -d | awk '{{printf "%s\\\\n", $0}}'; }}
+cat << END
+{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{
+  "clientCertificateData": "$(field client-certificate-data)", "clientKeyData": "$(field client-key-data)"}}}}
+END
+"""
+"""Stands for the programs that make credentials from a machine's identity in a cloud."""
+
+
+def _by_program(kubeconfig: str) -> str:
+    """Return the command after which the kubelet has its credentials from a program."""
+    told = f"{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {_PLUGIN}, interactiveMode: Never}}}}"
+    return f"cp {kubeconfig} {_IDENTITY} && sed -i 's|^  user: .*|  user: {told}|' {kubeconfig}"
+
+
+_CLOUD_IDENTITY: dict[str, Any] = {
+    "scripts": {_PLUGIN: _CREDENTIALS},
+    "commands": (_by_program(nodefiles.KUBELET_KUBECONFIG),),
+    "note": "its credentials come from a program",
+}
+
 _SCRIPTS = ("kubelet.sh", "ensure_imds_restriction.sh", "validate-kubelet-credentials.sh")
 
 LAYOUTS = (
-    Layout(name="EKS, Amazon Linux 2", source="awslabs/amazon-eks-ami: templates/al2, its last state", files=_al2),
-    Layout(name="EKS, Amazon Linux 2023", source="awslabs/amazon-eks-ami 81fec2e8: nodeadm", files=_al2023),
+    Layout(
+        name="EKS, Amazon Linux 2",
+        source="awslabs/amazon-eks-ami: templates/al2, its last state",
+        files=_al2,
+        **_CLOUD_IDENTITY,
+    ),
+    Layout(
+        name="EKS, Amazon Linux 2023",
+        source="awslabs/amazon-eks-ami 81fec2e8: nodeadm",
+        files=_al2023,
+        **_CLOUD_IDENTITY,
+    ),
     Layout(
         name="AKS",
         source="Azure/AgentBaker 06836ee2: parts/linux/cloud-init/artifacts",
@@ -105,7 +143,13 @@ LAYOUTS = (
         source="kubernetes/kubernetes: cluster/gce/gci/configure-helper.sh; COS: disks and file systems",
         files=_cos,
         kubelet="/home/kubernetes/bin/kubelet",
+        scripts={_PLUGIN: _CREDENTIALS},
+        note="its credentials come from a program; /var and /home may not execute programs",
         commands=(
+            _by_program(nodefiles.KUBELET_KUBECONFIG),
+            *(f"mount --bind {path} {path}" for path in ("/var", *_EXECUTABLE)),
+            "mount -o remount,bind,noexec,nosuid,nodev /var",
+            *(f"mount -o remount,bind,exec,suid,dev {path}" for path in _EXECUTABLE),
             "mount --bind /home /home && mount -o remount,bind,noexec,nosuid,nodev /home",
             "mount --bind /home/kubernetes/bin /home/kubernetes/bin && mount -o remount,bind,exec /home/kubernetes/bin",
         ),
