@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +12,7 @@ from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec, approval
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION
-from nodeupgrade.domain.errors import Refused
+from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden_source, read_allowed
 from nodeupgrade.domain.rollout.reach import Reach
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY, program_place
@@ -24,8 +25,11 @@ RUNS = STATE / "runs"
 
 
 def bundles_on(files: FilesView) -> PurePosixPath:
-    """Return the directory of the bundles on a node."""
-    return program_place(files) / "bundles"
+    """Return the directory of the bundles on a node; the usual one if its mounts cannot be read, which fails later."""
+    place = STATE
+    with suppress(StepFailed):
+        place = program_place(files)
+    return place / "bundles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

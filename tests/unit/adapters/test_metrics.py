@@ -200,7 +200,7 @@ def test_what_is_served_is_in_the_catalogue(observed: Observed) -> None:
 def test_containers_are_counted_by_the_kubelet_that_wrote_their_hash() -> None:
     tasks = [
         _counted("node-1", {"1.12": 2, "1.17": 30}),
-        _counted("node-2", {"1.17": 5, "unknown": 1}),
+        _counted("node-2", {"1.17": 5, "unknown": 1, "1.17\n": 1, "x" * 99: 1}),
         _counted("node-3"),
     ]
     metrics = Metrics(lambda: State(tasks=tasks))
@@ -209,7 +209,7 @@ def test_containers_are_counted_by_the_kubelet_that_wrote_their_hash() -> None:
         kubelet: metrics.registry.get_sample_value("nodeupgrade_containers_by_hash", {"kubelet": kubelet})
         for kubelet in ("1.12", "1.17", "1.33", "unknown")
     }
-    assert found == {"1.12": 2, "1.17": 35, "1.33": None, "unknown": 1}
+    assert found == {"1.12": 2, "1.17": 35, "1.33": None, "unknown": 3}
 
 
 def _counted(node: str, kubelets: dict[str, int] | None = None) -> Task:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, ClassVar
 
-from nodeupgrade.api.field import Count, Field, keys_match
+from nodeupgrade.api.field import Count, Field
 
 UNKNOWN_KUBELET = "unknown"
 """Stands for the kubelet of a hash that no known kubelet computes."""
@@ -24,6 +24,5 @@ class HashCensus:
             "Number of containers by minor version, such as 1.30; unknown: no known kubelet computes their hash. A "
             "hash that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
             max_properties=64,
-            rules=(keys_match(rf"(1[.][0-9]{{1,2}}|{UNKNOWN_KUBELET})", "one of its keys is not a minor version"),),
         ),
     ] = field(default_factory=dict)

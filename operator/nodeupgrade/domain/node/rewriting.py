@@ -179,7 +179,8 @@ def _plan_one(
     try:
         return _prove(instance, pod, spec, old, _Next(to_target.get(instance.pod.uid, pod), target))
     except UnhashableContainer as error:
-        return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
+        finding = Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
+        return Unproven(pod=pod.ref.uid, finding=finding, written_by=None)
 
 
 def _prove(
@@ -192,8 +193,8 @@ def _prove(
     if kept:
         own = hash_of(pod, spec, old.kubelet)
         # Kubelets that do not compare sidecars ignore the hash: an earlier kubelet's may be left from a plain swap.
-        further = () if compared else known_kubelets(history.SIDECARS)
-        writer = next(_writers(pod, spec, stored, (*old.accepted, *further)), None)
+        candidates = old.accepted if compared else (old.kubelet, *known_kubelets(history.SIDECARS))
+        writer = next(_writers(pod, spec, stored, candidates), None)
         # What neither kubelet compares stays: one that does must still detect the change.
         if writer is None and (compared or is_compared(spec.role, then.kubelet)):
             detail = _not_proven(stored, old, own, then.kubelet) if compared else _changed(stored, old, then.kubelet)

@@ -81,8 +81,9 @@ def test_what_no_listed_kubelet_wrote_is_refused(stored_by: str, also: tuple[str
     assert ("(hash.alsoAccepted)" in finding.detail) == bool(also)
 
 
-def test_what_no_kubelet_computes_is_told_as_such() -> None:
-    (unproven,) = rewriting(instance("bad")).unproven
+@pytest.mark.parametrize("body", [pod(), pod(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])])
+def test_what_no_kubelet_computes_is_told_as_such(body: dict[str, Any]) -> None:
+    (unproven,) = rewriting(instance("bad"), body=body).unproven
 
     assert unproven.written_by is None
     assert "hash.alsoAccepted" not in unproven.finding.detail

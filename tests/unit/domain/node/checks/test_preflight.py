@@ -1,25 +1,22 @@
 """Every check is silent on a sound node and says one thing about each defect."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy, VerifySettings
-from nodeupgrade.api.task.spec import GuardGrant, TaskSpec
+from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
+from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.facts import EditedManifest
-from nodeupgrade.domain.node.checks.kubelet import credentials_can_be_used
 from nodeupgrade.domain.node.checks.pods import (
     edits_of_manifests_count,
     static_pods_run_on,
     taints_are_tolerated,
 )
 from nodeupgrade.domain.node.checks.registry import ADMISSION, CHECKS, preflight
-from nodeupgrade.domain.node.checks.startup import Identity, StartingHost
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo
 from nodeupgrade.domain.pods import parse_pod
@@ -43,6 +40,7 @@ from tests.unit.domain.node.checks.sound import (
     traffic,
     unit,
 )
+from tests.unit.domain.node.checks.start.test_credentials import BY_PROGRAM, guarded
 
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
@@ -138,20 +136,6 @@ def test_nothing_is_said_about_a_sound_node(sound: dict[str, Any]) -> None:
 
 TAINTED = {**facts().node, "spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}}
 TOLERANT = {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
-BY_PROGRAM = readiness(
-    host=StartingHost(
-        identity=Identity(
-            now=datetime(2026, 11, 21, tzinfo=UTC),
-            unusable="/etc/k.conf user u gets them from aws, which only the kubelet runs",
-        )
-    )
-)
-
-
-def guarded(policy: GuardPolicy, *, wanted: bool = True) -> TaskSpec:
-    return replace(task_spec(), verify=VerifySettings(readiness_guard=policy), guard=GuardGrant(wanted=wanted))
-
-
 DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # the kubelet
     "credentials with which no guard can be confirmed": (
@@ -372,25 +356,3 @@ def test_every_static_pod_that_is_replaced_is_a_warning() -> None:
     (found,) = static_pods_run_on(facts(recreated=(ETCD,)))
 
     assert (found.reason, found.subject, found.forbids) == (Reason.STATIC_PODS_RECREATED, str(ETCD), False)
-
-
-@pytest.mark.parametrize(
-    ("policy", "wanted", "refused", "warned"),
-    [
-        (GuardPolicy.REQUIRE, True, 1, 0),
-        (GuardPolicy.REQUIRE, False, 0, 1),  # the new kubelet keeps the results of probes
-        (GuardPolicy.AUTO, True, 0, 1),
-        (GuardPolicy.OFF, False, 0, 1),
-    ],
-)
-def test_credentials_that_only_the_kubelet_can_use(
-    policy: GuardPolicy, wanted: bool, refused: int, warned: int
-) -> None:
-    """No guard, no renewed Lease, no claim: what that means is said before anything is touched."""
-    found = facts(readiness=BY_PROGRAM, spec=guarded(policy, wanted=wanted))
-
-    warnings = tuple(credentials_can_be_used(found))
-
-    assert len(preflight(found)) == refused
-    assert [(each.reason, each.forbids) for each in warnings] == [(Reason.READINESS_GUARD_UNAVAILABLE, False)] * warned
-    assert all("user u gets them from aws" in each.detail for each in (*preflight(found), *warnings))

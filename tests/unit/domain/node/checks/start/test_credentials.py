@@ -1,0 +1,49 @@
+"""Credentials that a program prints, so that only the kubelet can use them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.task.spec import GuardGrant, TaskSpec
+from nodeupgrade.domain.node.checks.kubelet import credentials_can_be_used
+from nodeupgrade.domain.node.checks.registry import preflight
+from nodeupgrade.domain.node.checks.startup import Identity, StartingHost
+from tests.unit.domain.node.checks.sound import facts, readiness, task_spec
+
+BY_PROGRAM = readiness(
+    host=StartingHost(
+        identity=Identity(
+            now=datetime(2026, 11, 21, tzinfo=UTC),
+            unusable="/etc/k.conf user u gets them from aws, which only the kubelet runs",
+        )
+    )
+)
+
+
+def guarded(policy: GuardPolicy, *, wanted: bool = True) -> TaskSpec:
+    return replace(task_spec(), verify=VerifySettings(readiness_guard=policy), guard=GuardGrant(wanted=wanted))
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted", "refused", "warned"),
+    [
+        (GuardPolicy.REQUIRE, True, 1, 0),
+        (GuardPolicy.REQUIRE, False, 0, 1),  # the new kubelet keeps the results of probes
+        (GuardPolicy.AUTO, True, 0, 1),
+        (GuardPolicy.OFF, False, 0, 1),
+    ],
+)
+def test_credentials_that_only_the_kubelet_can_use(
+    policy: GuardPolicy, wanted: bool, refused: int, warned: int
+) -> None:
+    """No guard, no renewed Lease, no claim: what that means is said before anything is touched."""
+    found = facts(readiness=BY_PROGRAM, spec=guarded(policy, wanted=wanted))
+
+    warnings = tuple(credentials_can_be_used(found))
+
+    assert len(preflight(found)) == refused
+    assert [(each.reason, each.forbids) for each in warnings] == [(Reason.READINESS_GUARD_UNAVAILABLE, False)] * warned
+    assert all("user u gets them from aws" in each.detail for each in (*preflight(found), *warnings))
