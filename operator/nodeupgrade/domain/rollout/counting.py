@@ -42,7 +42,7 @@ ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
 
 _TOLD = 3
-_MINOR = re.compile(r"1\.[0-9]{1,2}")
+_SERIES = re.compile(r"1\.[0-9]{1,2}")
 
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
@@ -304,7 +304,7 @@ def stored_hashes(tasks: Iterable[Task]) -> Mapping[str, int]:
     counted: Counter[str] = Counter()
     for task in tasks:
         for kubelet, number in ({} if task.status.hashes is None else task.status.hashes.kubelets).items():
-            counted[kubelet if _MINOR.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
+            counted[kubelet if _SERIES.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
     return counted
 
 
