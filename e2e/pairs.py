@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e.cluster import Cluster, disturbed
+from e2e.cluster import Cluster, Object, disturbed
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries.versions import Version
 from e2e.lab.progress import Lines
@@ -30,12 +30,13 @@ WALKS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """What the labs have in common: their name, and their contents."""
+    """What the labs have in common: their name, their contents, and what a NodeUpgrade for them says besides."""
 
     name: str
     pods: int
     control_plane: str
     runtime: str
+    spec: Object
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,26 @@ def _walks(_context: click.Context, _parameter: click.Parameter, walks: tuple[st
 @click.option("--control-plane", default=CONTROL_PLANE, show_default=True, help="Version of the API server.")
 @click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
               help="Container runtime of the nodes.")  # fmt: skip
+@click.option("--accept", multiple=True, help="A check whose findings are accepted, such as runtime_is_proven.")
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
 def main(
-    *, walks: list[list[str]], name: str, pods: int, control: bool, control_plane: str, runtime: str, skew: str
+    *,
+    walks: list[list[str]],
+    name: str,
+    pods: int,
+    control: bool,
+    control_plane: str,
+    runtime: str,
+    accept: tuple[str, ...],
+    skew: str,
 ) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
-    kind = Kind(name=name, pods=pods, control_plane=control_plane, runtime=runtime)
+    spec = {"skewPolicy": skew, "preflight": {"accept": list(accept)}}
+    kind = Kind(name=name, pods=pods, control_plane=control_plane, runtime=runtime, spec=spec)
     rows: list[Row] = []
     try:
         for walk in walks:
-            for row in _walk(walk, kind, control=control, skew=skew):
+            for row in _walk(walk, kind, control=control):
                 rows.append(row)
                 click.echo(row)
     finally:
@@ -96,23 +107,23 @@ def main(
         raise click.ClickException("an upgrade disturbed what ran")
 
 
-def _walk(versions: Sequence[str], kind: Kind, *, control: bool, skew: str) -> Iterator[Row]:
+def _walk(versions: Sequence[str], kind: Kind, *, control: bool) -> Iterator[Row]:
     naive = [_naively(old, new, kind) if control else "" for old, new in _pairs(versions)]
     with _lab(kind, kind.name, versions[0]) as lab:
         cluster = Cluster.with_operator(lab, pods=kind.pods)
         for (old, new), restarted in zip(_pairs(versions), naive, strict=True):
-            yield _upgrade(cluster, old, new, restarted, skew)
+            yield _upgrade(cluster, old, new, restarted, kind.spec)
 
 
 def _pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
     return list(itertools.pairwise(versions))
 
 
-def _upgrade(cluster: Cluster, old: str, new: str, naive: str, skew: str) -> Row:
+def _upgrade(cluster: Cluster, old: str, new: str, naive: str, spec: Object) -> Row:
     before = cluster.wait_settled()
     name = f"from-{old}-to-{new}".replace(".", "-")
     down = Version.parse(new).release < Version.parse(old).release
-    cluster.apply(name, new, cluster.pre_staged(new), allowDowngrade=down, skewPolicy=skew)
+    cluster.apply(name, new, cluster.pre_staged(new), allowDowngrade=down, **spec)
     upgrade = cluster.wait_for_end(name)
     changed = {d.id for d in disturbed(before, cluster.wait_settled())}
     failures = upgrade["status"].get("failures", [])
