@@ -7,7 +7,6 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
-from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.facts import EditedManifest
@@ -36,7 +35,6 @@ from tests.unit.domain.node.checks.sound import (
     runtime_found,
     sandbox,
     socket,
-    task_spec,
     traffic,
     unit,
 )
