@@ -4,6 +4,7 @@ Run ``python -m tools.generate_chart`` after changing a manifest; ``--check`` on
 date. A release calls it with the name of its image and a destination.
 """
 
+import base64
 import json
 import shutil
 import tomllib
@@ -36,6 +37,11 @@ _OTHERS = {
     "components/grafana-dashboard/config-map.yaml": ".Values.monitoring.dashboard",
     "components/cleanup/cleanup.yaml": ".Values.cleanup",
 }
+_DRAWN = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><path fill="#326ce5" d="M32 4l24 14v28L32 60 8 46V18z"/>\
+<path fill="none" stroke="#fff" stroke-width="5" d="M20 38l12-12 12 12"/></svg>"""
+_ICON = f"data:image/svg+xml;base64,{base64.b64encode(_DRAWN.encode()).decode()}"
+
 _CRDS = ("nodeupgrades.yaml", "nodeupgradetasks.yaml")
 
 
@@ -61,7 +67,7 @@ def chart_values(image: str = "nodeupgrade", source: str = "") -> tuple[Value, .
 
 def generated(image: str = "nodeupgrade", source: str = "") -> Iterator[tuple[str, str]]:
     """Yield path and content of every generated file of the chart."""
-    yield "Chart.yaml", _chart_yaml()
+    yield "Chart.yaml", _chart_yaml(source)
     every = chart_values(image, source)
     yield "README.md", _readme(every)
     yield "values.yaml", defaults_file(every)
@@ -76,7 +82,8 @@ def generated(image: str = "nodeupgrade", source: str = "") -> Iterator[tuple[st
     yield "files/dashboard.json", (CHECKOUT / DASHBOARD).read_text("utf-8")
 
 
-def _chart_yaml() -> str:
+def _chart_yaml(source: str) -> str:
+    where = {"home": source, "sources": [source]} if source else {}
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
     chart = {
         "apiVersion": "v2",
@@ -87,6 +94,8 @@ def _chart_yaml() -> str:
         "appVersion": project["version"],
         "kubeVersion": ">=1.16.0-0",
         "keywords": project["keywords"],
+        "icon": _ICON,
+        **where,
         "annotations": {"artifacthub.io/license": project["license"]},
     }
     return "# Generated from pyproject.toml; to change it: make chart\n" + yaml.safe_dump(chart, sort_keys=False)
