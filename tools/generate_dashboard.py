@@ -92,6 +92,10 @@ GRAPHS = (
         },
     ),
     Panel(
+        "Containers by the kubelet whose hash they carry",
+        {"{{kubelet}}": "max by (kubelet) (nodeupgrade_containers_by_hash)"},
+    ),
+    Panel(
         "Rollbacks by reason",
         {"{{reason}}": "sum by (reason) (increase(nodeupgrade_rollbacks_total[$__rate_interval]))"},
     ),

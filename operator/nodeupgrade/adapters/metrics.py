@@ -315,7 +315,7 @@ class Metrics:
         state = self._state()
         yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
         hashes = _gauge(HASHES)
-        for kubelet, number in stored_hashes(state.tasks).items():
+        for kubelet, number in stored_hashes(state.tasks if state.leads else ()).items():
             hashes.add_metric((kubelet,), number)
         leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
         leads.add_metric((), state.leads)

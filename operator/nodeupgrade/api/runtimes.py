@@ -15,7 +15,7 @@ class SupportedRuntime(StrEnum):
 TREATMENTS: Mapping[str, str] = {
     SupportedRuntime.CONTAINERD: "restarted once",
     SupportedRuntime.DOCKER: "stopped and started once, without a shield",
-    SupportedRuntime.CRIO: "restarted once; all but 1.33 and 1.36 refused unless runtime_is_proven is accepted",
+    SupportedRuntime.CRIO: "restarted once; all but 1.33, 1.34 and 1.36 refused unless runtime_is_proven is accepted",
 }
 """What a run does to a runtime; that its adapter does just that is ensured by a test."""
 

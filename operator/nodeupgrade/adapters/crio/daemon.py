@@ -82,7 +82,7 @@ def _get(path: Path, what: str) -> bytes:
 
 UNIT = "crio.service"
 
-PROVEN = ("1.33", "1.36")
+PROVEN = ("1.33", "1.34", "1.36")
 """Minor versions of which nodes were upgraded there and back."""
 
 CRIO = RuntimeKind(

@@ -48,7 +48,7 @@ class RuntimeKind:
         """Return what has never been tried on a real node with a version; empty if it is not held back."""
         if self.proven is None or ".".join(version.split(".")[:2]) in self.proven:
             return ""
-        return f"runs on real nodes are known of {' and '.join(self.proven)} only"
+        return f"runs on real nodes are known of {', '.join(self.proven)} only"
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"
