@@ -203,7 +203,7 @@ def test_containers_are_counted_by_the_kubelet_that_wrote_their_hash() -> None:
         _counted("node-2", {"1.17": 5, "unknown": 1, "1.17\n": 1, "x" * 99: 1}),
         _counted("node-3"),
     ]
-    metrics = Metrics(lambda: State(tasks=tasks))
+    metrics = Metrics(lambda: State(tasks=tasks, leads=True))
 
     found = {
         kubelet: metrics.registry.get_sample_value("nodeupgrade_containers_by_hash", {"kubelet": kubelet})
