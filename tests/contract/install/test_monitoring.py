@@ -18,6 +18,7 @@ import yaml
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
+from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
 from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER
 from nodeupgrade.engine.rollout.passes import PassResult
@@ -154,6 +155,9 @@ def happen(observed: Observed) -> None:
         for each, kind in zip(upgrade.status.conditions, ("Stalled", "Impeded", "Degraded"), strict=False)
     )
     status = replace(upgrade.status, in_flight=(observed.tasks[0].name,), conditions=wrong)
+    first, *others = observed.tasks
+    counted = replace(first.status, hashes=HashCensus(kubelets={"1.30": 3}))
+    observed.tasks = [replace(first, status=counted), *others]
     metrics.passed(NAME, PassResult(upgrade=replace(upgrade, status=status)), 0.25)
     metrics.answered("GET", "200")
     metrics.failed(1.0)

@@ -25,7 +25,7 @@ from tests.unit.api.variations import at, boundaries, places, replaced
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 PLATFORMS: Json = {**FULL, "artifact": {"platforms": {"linux-amd64": {"url": "https://example/k", "sha256": "a" * 64}}}}
-ACCEPTING: Json = {**FULL, "preflight": {"accept": ["pods_fit"]}}
+ACCEPTING: Json = {**FULL, "preflight": {"accept": ["pods_fit"]}, "hash": OTHER["hash"]}
 PRE_STAGED: Json = {**FULL, "artifact": {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": "a" * 64}}}}
 TOP = sorted(SPEC.properties)
 MISUNDERSTOOD = r"spec\.windows\[\d+\]\.(start|timeZone)"
@@ -96,7 +96,9 @@ def unused(schema: Schema, values: list[Any], path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("field", TOP)
 async def test_bounds(admin: KubeClient, field: str) -> None:
-    specs = {"artifact": [FULL, PLATFORMS, PRE_STAGED], "preflight": [ACCEPTING]}.get(field, [FULL])
+    specs = {"artifact": [FULL, PLATFORMS, PRE_STAGED], "preflight": [ACCEPTING], "hash": [ACCEPTING]}.get(
+        field, [FULL]
+    )
     mutants = [mutant for spec in specs for mutant in described(spec, field)]
     assert len(mutants) > 10
     assert await verdicts(admin, f"bounds-{field.lower()}", mutants) == []

@@ -60,6 +60,8 @@ NEW = {
     ("nodeupgrades", "status.containers.recreated"),
     ("nodeupgradetasks", "spec.files"),
     ("nodeupgradetasks", "spec.hashAlsoAccepted"),
+    ("nodeupgradetasks", "spec.hooks"),
+    ("nodes", "metadata.labels.nodeupgrade.dev/upgrade"),
     ("nodeupgradetasks", "spec.kubelet.staticPods"),
     ("nodeupgradetasks", "spec.verify.shieldHoldSeconds"),
     ("nodeupgradetasks", "spec.verify.socketMounts"),
@@ -83,7 +85,7 @@ async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
     assert all(wave["unlisted"]["failed"] == 0 for wave in upgrade["status"]["waves"])
     tasks = [body for (plural, _, _), body in scene.kube._objects.items() if plural == "nodeupgradetasks"]
     assert all(task["spec"].get("files", []) == [] for task in tasks)
-    assert all(task["spec"].get("hashAlsoAccepted", []) == [] for task in tasks)
+    assert all(task["spec"].get(name, []) == [] for task in tasks for name in ("hashAlsoAccepted", "hooks"))
     assert all(task["spec"]["kubelet"].get("staticPods", "Pin") == "Pin" for task in tasks)
 
 

@@ -149,7 +149,10 @@ def test_killed_anywhere_it_ends_the_same(tmp_path: Path) -> None:
     wrong = []
     for strike in range(1, last + 1):
         node = shielded(tmp_path / str(strike)).write("strike", str(strike)).write(LOOK, seen_before)
-        node.look().look(after=ABSENT_SECONDS)
+        node.look()
+        for _ in range(5):  # a child of the one that was killed may hold the lock for a moment
+            if old_again(node.look(after=ABSENT_SECONDS)):
+                break
         if not (old_again(node) and node.socket_is("runtime")):
             wrong.append((strike, node.calls[strike - 1], node.read("seen-by-kubelet"), node.read("runs/rescue.log")))
 
