@@ -96,7 +96,7 @@ class FleetSimulator:
 
     async def run_job(self, job: Json) -> None:
         """Let a hook's Job end, as the Job controller does."""
-        template = (job["metadata"].get("annotations") or {}).get("nodeupgrade.dev/template")
+        template = (job["metadata"].get("annotations") or {}).get("nodeupgrade.dev/template", "")
         told = self.hooks.get(template, ("Complete", "", ""))
         if told is None or job.get("status"):
             return
