@@ -16,7 +16,8 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node.facts.gather import PROGRAM_PLACES, UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.journal import AgentRuns
 from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in

@@ -5,6 +5,7 @@ its deadline passes, or the executor does not start. After that, only the execut
 """
 
 import asyncio
+from datetime import UTC, datetime
 
 import structlog
 
@@ -12,7 +13,7 @@ from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter, is_late, may_begin
+from nodeupgrade.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter, may_begin
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
@@ -180,7 +181,7 @@ class Handover:
         return self.never_started()
 
     async def _forward_abort(self, task: Task | None, attempt: RunId) -> None:
-        if task is None or not (is_late(task) or task.spec.action is TaskAction.ABORT):
+        if task is None or not (task.is_late(datetime.now(UTC)) or task.spec.action is TaskAction.ABORT):
             return
         try:
             await asyncio.to_thread(self._runs.request_abort, attempt)

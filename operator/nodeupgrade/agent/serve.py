@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -14,7 +14,7 @@ from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
+from nodeupgrade.agent.task_reporter import Released, TaskReporter, may_begin
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, attempt_of, task_run
 from nodeupgrade.api.task.status import TaskStatus
@@ -247,7 +247,7 @@ class Agent:
 
     async def _called_off(self) -> bool:
         task = await self._reporter.read_or_recall()
-        return task is None or is_late(task) or task.spec.action is not TaskAction.UPGRADE
+        return task is None or task.is_late(datetime.now(UTC)) or task.spec.action is not TaskAction.UPGRADE
 
     async def _after_previous(self, status: TaskStatus) -> TaskStatus:
         """Return the status after an attempt that never began, including earlier attempts, which did touch the node."""

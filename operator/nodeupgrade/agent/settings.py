@@ -15,7 +15,7 @@ from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden_source, read_allowed
 from nodeupgrade.domain.rollout.reach import Reach
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY, program_place
+from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
 from nodeupgrade.ports.files import FilesView
 
 STATE = STATE_DIRECTORY

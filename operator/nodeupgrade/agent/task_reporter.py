@@ -168,9 +168,4 @@ class TaskReporter:
 
 def may_begin(task: Task, action: TaskAction) -> bool:
     """Report whether the task asks for this action, has no verdict yet, and is not past its deadline."""
-    return task.spec.action is action and task.spec.verdict is None and not is_late(task)
-
-
-def is_late(task: Task) -> bool:
-    """Report whether the run's deadline has passed."""
-    return task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline
+    return task.spec.action is action and task.spec.verdict is None and not task.is_late(datetime.now(UTC))

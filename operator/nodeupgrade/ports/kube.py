@@ -75,6 +75,16 @@ class Resource:
         """Return the same kind in one namespace."""
         return replace(self, namespace=namespace)
 
+    def as_owner(self, name: str, uid: str) -> Json:
+        """Return the owner reference to an object of this kind. It may be deleted before what it owns."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": name,
+            "uid": uid,
+            "blockOwnerDeletion": False,
+        }
+
 
 NODES = Resource("", "v1", "nodes", "Node")
 PODS = Resource("", "v1", "pods", "Pod")

@@ -12,7 +12,8 @@ from nodeupgrade.agent import cleanup
 from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.domain.node.packages import STATUS, Package
-from nodeupgrade.engine.node.facts.gather import PROGRAM_PLACES, UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
 from nodeupgrade.wiring.node import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT
 from tests.crash.harness import DPKG, PACKAGE, PACKAGES

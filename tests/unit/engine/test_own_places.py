@@ -4,10 +4,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts import gather, own_places
 from tests.unit.engine.test_gather import gathered, node
 
-OWN, KUBELETS = gather.PROGRAM_PLACES
+OWN, KUBELETS = own_places.PROGRAM_PLACES
 DISK = "25 1 253:0 / / rw - ext4 /dev/vda1 rw"
 
 
@@ -32,7 +32,7 @@ def test_programs_have_a_place_that_may_execute_and_survives_a_boot(
 ) -> None:
     seen = node(files={"/proc/1/mountinfo": "\n".join((DISK, *lines, "")).encode()})
 
-    assert gather.program_place(seen.ports.files) == place
+    assert own_places.program_place(seen.ports.files) == place
     assert gathered(seen).readiness.unfit_for_programs == unfit
 
 
@@ -42,7 +42,7 @@ def test_programs_have_a_place_that_may_execute_and_survives_a_boot(
         ((), ()),
         (("30 25 0:44 / /etc rw - tmpfs tmpfs rw",), (str(gather.UNIT_DIRECTORY),)),
         (("30 25 0:44 / /etc rw - tmpfs t rw", "31 25 0:45 / /usr/bin rw - tmpfs t rw"), ()),
-        (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(gather.STATE_DIRECTORY),)),
+        (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(own_places.STATE_DIRECTORY),)),
     ],
     ids=["a disk", "units in memory", "everything in memory", "records in memory"],
 )

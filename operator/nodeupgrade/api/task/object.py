@@ -5,6 +5,7 @@ only for the run that it names, so a status left by an earlier attempt is ignore
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.spec import RunKind, RunVerdict, TaskAction, TaskSpec, kind_of
@@ -59,6 +60,10 @@ class Task:
     def reported(self) -> TaskStatus:
         """The status of the run that the spec names; empty if the stored status is of an older run."""
         return self.status if self.status.run_id == self.spec.run_id else TaskStatus(run_id=self.spec.run_id)
+
+    def is_late(self, now: datetime) -> bool:
+        """Report whether the deadline of its run has passed."""
+        return self.spec.deadline is not None and now > self.spec.deadline
 
 
 def parse_task(body: Json) -> Task:

@@ -27,7 +27,7 @@ from nodeupgrade.cli.screens.formatting import (
     table,
     to_the_second,
 )
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
 
 RUNS = STATE_DIRECTORY / "runs"
 """Directory on the node with one directory for each run: plan, journal, before-images."""

@@ -74,11 +74,11 @@ class Agents:
 def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
     pod = agents.pod or _unfinished(task, agents.artifact)
-    wanted, deadline = task.spec.action in _WANTED, task.spec.deadline
+    wanted = task.spec.action in _WANTED
     if wanted and called_off is not None:
         message = f"the run on node {task.name} is called off: {called_off.detail}"
         return Abort(node=task.name, task=task, reason=called_off.reason, message=message)
-    if wanted and deadline is not None and now > deadline:
+    if wanted and task.is_late(now):
         message = sentence(Reason.ABORTED, f"node {task.name} took longer than spec.timeouts.node")
         return Abort(node=task.name, task=task, reason=Reason.ABORTED, message=message)
     if pod is None:
@@ -99,8 +99,8 @@ def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
         return _give_up(task, agents) if safe else _create(task, agents)
     if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
-        reason, known = _unstarted(agents.lost.count), agents.refused.remedy
-        remedy = reason.remedy if known is None else f"{known}, then retry"
+        reason = _unstarted(agents.lost.count)
+        remedy = _then_retry(agents.refused.remedy) or reason.remedy
         message = with_remedy(f"node {task.name}: {agents.refused.problem}", remedy)
         return Abort(node=task.name, task=task, reason=reason, message=message)
     return _create(task, agents)
@@ -171,6 +171,11 @@ def _pull_remedy(task: Task, pod: AgentPodView) -> str | None:
     return "push the image, or create another NodeUpgrade, with a pullSecret if the registry asks for a password"
 
 
+def _then_retry(remedy: str | None) -> str | None:
+    """Return the remedy for a node whose run has ended."""
+    return None if remedy is None else f"{remedy}, then retry"
+
+
 def is_untouched(task: Task) -> bool:
     """Report whether nothing can have been handed over to an executor yet."""
     return not task.spec.resumes and (_silent(task) or task.reported.phase in _BEFORE_HANDOVER)
@@ -224,8 +229,7 @@ def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeActio
     if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
     reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
-    known = _pull_remedy(task, pod)
-    remedy = reason.remedy if known is None else f"{known}, then retry"
+    remedy = _then_retry(_pull_remedy(task, pod)) or reason.remedy
     message = with_remedy(f"{_named(pod)} cannot start: {pod.blocked}", remedy)
     return Abort(node=task.name, task=task, reason=reason, message=message)
 

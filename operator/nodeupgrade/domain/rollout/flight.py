@@ -95,7 +95,7 @@ def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
     stop = called_off(fleet.upgrade)
-    if stop is None and not _is_late(task, now) and (hook := _hook_before(fleet, task, now)) is not None:
+    if stop is None and not task.is_late(now) and (hook := _hook_before(fleet, task, now)) is not None:
         return hook
     action = attend(task, _agents(fleet, task), stop, now)
     return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
@@ -113,10 +113,6 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     if not (task.reported.phase.terminal and was_touched(task.reported)):
         return False
     return (heard := guard_lifecycle.reports_by(fleet, task)) is None or heard <= now
-
-
-def _is_late(task: Task, now: datetime) -> bool:
-    return task.spec.deadline is not None and now > task.spec.deadline
 
 
 def _hook_before(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:

@@ -5,7 +5,7 @@ that an operator that was interrupted finds it again; one that somebody has dele
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH, shorten
@@ -92,7 +92,7 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
     """
     if task.spec.action is not TaskAction.UPGRADE or task.spec.resumes or task.status.run_id == task.spec.run_id:
         return None
-    for hook in _of_phase(task, HookPhase.BEFORE):
+    for hook in (each for each in task.spec.hooks if each.phase is HookPhase.BEFORE):
         if hook.result is None:
             return _carry_out(task, hook, jobs, refused, now)
         if hook.result is not HookResult.SUCCEEDED:
@@ -133,10 +133,6 @@ def with_result(task: Task, done: HookRun) -> tuple[HookRun, ...]:
     return tuple(done if (hook.phase, hook.template) == same else hook for hook in task.spec.hooks)
 
 
-def _of_phase(task: Task, phase: HookPhase) -> Iterator[HookRun]:
-    return (hook for hook in task.spec.hooks if hook.phase is phase)
-
-
 def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction:
     """Start the Job of a hook, wait for it, and record how it ended."""
     node, name = task.name, f"hook {hook.template} of node {task.name}"
@@ -151,24 +147,14 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
         return StartHook(node=node, task=task, hook=hook, reason=Reason.PROGRESSING, message=message)
     if job.result is not None:
         return _record(task, hook, job.result, f"Job {job.name}: {job.message}" if job.message else "")
-    if now > job.created_at + _timeout(hook) + STOPS_WITHIN:
+    if now > job.created_at + timedelta(seconds=hook.timeout_seconds) + STOPS_WITHIN:
         return _record(task, hook, HookResult.TIMED_OUT, f"Job {job.name} says nothing about its end")
     message = f"{name} is not over yet (Job {job.name})"
     return Wait(node=node, reason=Reason.PROGRESSING, message=message, until=now + LOOK_AGAIN)
 
 
-def _timeout(hook: HookRun) -> timedelta:
-    return timedelta(seconds=hook.timeout_seconds)
-
-
 def _record(task: Task, hook: HookRun, result: HookResult, problem: str) -> RecordHook:
-    done = HookRun(
-        phase=hook.phase,
-        template=hook.template,
-        timeout_seconds=hook.timeout_seconds,
-        result=result,
-        message=shorten(printable(problem), HOOK_MESSAGE_LENGTH),
-    )
+    done = replace(hook, result=result, message=shorten(printable(problem), HOOK_MESSAGE_LENGTH))
     good = result is HookResult.SUCCEEDED
     said = f"hook {hook.template} of node {task.name} " + ("succeeded" if good else f"failed: {problem}")
     message = said if good else sentence(Reason.HOOK_FAILED, said)

@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.verification import (
     unshown,
 )
 from nodeupgrade.engine.node import start_preconditions
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
 LOOK_SECONDS = 0.25

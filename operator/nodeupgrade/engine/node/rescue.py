@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import images_kept
-from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
 MODE = 0o600

@@ -62,7 +62,6 @@ from nodeupgrade.ports.kube import (
     ConflictError,
     NotFoundError,
     RejectedError,
-    Resource,
 )
 
 
@@ -246,7 +245,6 @@ class Actuator:
             metadata: Json = {"labels": labels, "annotations": {BASELINE_ANNOTATION: None, **annotations}}
             await self._merge_task(held, {"metadata": metadata, "spec": changed})
             return
-        owner = {**_reference(NODES, spec.node_name, spec.node_uid), "blockOwnerDeletion": False}
         body = {
             "apiVersion": TASKS.api_version,
             "kind": TASKS.kind,
@@ -254,7 +252,7 @@ class Actuator:
                 "name": spec.node_name,
                 "labels": labels,
                 "annotations": annotations,
-                "ownerReferences": [owner],
+                "ownerReferences": [NODES.as_owner(spec.node_name, spec.node_uid)],
             },
             "spec": to_json(spec),
         }
@@ -294,7 +292,3 @@ def cordon(by: Upgrade | None) -> Json:
         },
         "spec": {"unschedulable": None if by is None else True},
     }
-
-
-def _reference(resource: Resource, name: str, uid: str) -> Json:
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}

@@ -114,7 +114,7 @@ class AgentViews:
     def __call__(self, body: Json) -> AgentPodView:
         """Return the view of a pod."""
         view = view_agent(body).after(self._blocked.pop(body["metadata"]["name"], None))
-        if view.blocked:
+        if view.blocked and not view.deleting:
             self._blocked[view.name] = view
         return view
 

@@ -62,7 +62,7 @@ async def start_hook(kube: TypedKube, namespace: str, task: Task, hook: HookRun)
         await kube.create(JOBS.within(namespace), body)
     except ConflictError:  # an interrupted pass created it; the next pass reads what exists
         existing = (await kube.get(JOBS.within(namespace), body["metadata"]["name"]))["metadata"]
-        if not _marks(body).items() <= (existing.get("annotations") or {}).items():
+        if not _marks(task, hook).items() <= (existing.get("annotations") or {}).items():
             raise RejectedError(f"Job {existing['name']} exists, and was made for something else; delete it") from None
 
 
@@ -107,22 +107,8 @@ def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
         "metadata": {
             "name": _name(task, hook),
             "labels": {**(metadata.get("labels") or {}), **LABELS, UPGRADE_LABEL: owner.name},
-            "annotations": {
-                **(metadata.get("annotations") or {}),
-                _NODE: task.name,
-                _RUN: task.spec.run_id,
-                _PHASE: hook.phase.value,
-                _TEMPLATE: hook.template,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": UPGRADES.api_version,
-                    "kind": UPGRADES.kind,
-                    "name": owner.name,
-                    "uid": owner.uid,
-                    "blockOwnerDeletion": False,
-                }
-            ],
+            "annotations": {**(metadata.get("annotations") or {}), **_marks(task, hook)},
+            "ownerReferences": [UPGRADES.as_owner(owner.name, owner.uid)],
         },
         "spec": spec,
     }
@@ -147,9 +133,9 @@ def view_hook_job(body: Json) -> HookJob | None:
     )
 
 
-def _marks(body: Json) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = body["metadata"]["annotations"]
-    return {name: annotations[name] for name in (_NODE, _RUN, _PHASE, _TEMPLATE)}
+def _marks(task: Task, hook: HookRun) -> Mapping[str, str]:
+    """Return the annotations by which a hook's Job is known."""
+    return {_NODE: task.name, _RUN: task.spec.run_id, _PHASE: hook.phase.value, _TEMPLATE: hook.template}
 
 
 def _ended(conditions: list[Any]) -> tuple[HookResult | None, str]:

@@ -225,13 +225,14 @@ def memory_has_room(facts: Readiness) -> Iterator[Finding]:
         if threshold is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
             return
         pages = memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0)
-        free = memory["MemAvailable"] + (0 if change.applies_to(facts.target) else pages)
+        taken_off = pages if change.applies_to(facts.target) else 0
+        free = memory["MemAvailable"] + pages - taken_off
         least = _amount(threshold, memory["MemTotal"])
         if free < least:
             of_pages = f"; {pages} bytes are set aside for huge pages, which count no more ({change.reference})"
             detail = (
                 f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {int(least)} "
-                f"({signal} of evictionHard){of_pages if pages and change.applies_to(facts.target) else ''}"
+                f"({signal} of evictionHard){of_pages if taken_off else ''}"
             )
             yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
 

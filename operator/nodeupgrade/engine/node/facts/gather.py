@@ -23,6 +23,7 @@ from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, own_places, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
+from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
 from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
@@ -36,9 +37,6 @@ from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
-PROGRAM_PLACES = (STATE_DIRECTORY, own_places.BESIDE_THE_KUBELET)
-"""Where a run may keep its programs; records and journals are always in the first."""
 SEARCHED = tuple(
     PurePosixPath(directory)
     for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -168,7 +166,7 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
-            unfit_for_programs=_unfit_for_programs(node.files),
+            unfit_for_programs=own_places.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
         ),
@@ -225,17 +223,6 @@ def _tried(
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     programs = () if running.program is None else (running.program.parent,)
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
-
-
-def program_place(files: FilesView) -> PurePosixPath:
-    """Return the directory of the node in which a run keeps its programs."""
-    return own_places.program_place(files, *PROGRAM_PLACES)
-
-
-def _unfit_for_programs(files: FilesView) -> dict[str, str]:
-    """Return why a run's programs cannot be kept in any of the places for them; empty if they can in one."""
-    obstacles = {str(place): own_places.obstacle_to_programs(files, place) for place in PROGRAM_PLACES}
-    return obstacles if all(obstacles.values()) else {}
 
 
 def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
