@@ -54,6 +54,10 @@ class Part(StrEnum):
     """Run until aborted, then roll back."""
 
 
+INTERIM = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""What the Job controller sets before a Job's final condition."""
+
+
 @dataclass(slots=True)
 class FleetSimulator:
     """Simulates all nodes of a cluster.
@@ -96,14 +100,22 @@ class FleetSimulator:
 
     async def run_job(self, job: Json) -> None:
         """Let a hook's Job end, as the Job controller does."""
-        template = (job["metadata"].get("annotations") or {}).get("nodeupgrade.dev/template", "")
+        template = (job["metadata"].get("annotations") or {}).get("nodeupgrade.dev/template")
+        if template is None or job.get("status"):
+            return
         told = self.hooks.get(template, ("Complete", "", ""))
-        if told is None or job.get("status"):
+        if told is None:
             return
         kind, reason, message = told
-        ended = {"type": kind, "status": "True", "reason": reason, "message": message}
+        now = timestamp(self.kube.utcnow())
+        # With JobManagedBy (KEP-4368, on from 1.32) API servers demand the times, and the interim condition as well.
+        ended = [
+            {"type": each, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+            for each in (INTERIM[kind], kind)
+        ]
+        times = {"startTime": now, **({"completionTime": now} if kind == "Complete" else {})}
         jobs = JOBS.within(self.namespace)
-        await self.kube.replace_status(jobs, job["metadata"]["name"], {"conditions": [ended]})
+        await self.kube.replace_status(jobs, job["metadata"]["name"], {**times, "conditions": ended})
 
     async def serve(self, pod: Json) -> None:
         """Let the node side of one agent pod take its next step."""

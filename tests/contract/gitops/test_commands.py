@@ -10,7 +10,6 @@ import pytest
 
 from e2e import pages
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION
 from nodeupgrade.ports.kube import NODES, UPGRADES
 from tests.contract.gitops.examples import upgrades
 from tests.contract.gitops.recorded import conditions, load
@@ -68,7 +67,7 @@ async def test_each_is_accepted(admin: KubeClient, api_server: ApiServer, tmp_pa
     succeed(pages.commands("ended"))
 
     left = await admin.get(UPGRADES, ROLLOUT)
-    assert left["metadata"]["annotations"] == {PAUSE_ANNOTATION: "true", "nodeupgrade.dev/approve": "production"}
+    assert left["metadata"]["annotations"] == {"nodeupgrade.dev/approve": "production"}, "paused, and resumed"
     assert left["spec"]["action"] == "Pause"
     node = json.loads(api_server.kubectl("get", "node", NODE, "--output=json"))["metadata"]["annotations"]
     assert node == {"nodeupgrade.dev/hold": "INC-7, until Monday", "nodeupgrade.dev/skip": "true"}
