@@ -3,30 +3,30 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 
 from e2e.fleet_faults.proxy import Died, Proxy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
-from nodeupgrade.controlplane.workers import resync, work
+from nodeupgrade.controlplane.queue import Queues
+from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import THRIFTY, PassResult
+from nodeupgrade.engine.rollout.controllers import RECENT_SECONDS, build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.write_through import WriteThrough
-
-WORKERS = 2
 
 
 class Silent:
     """Metrics that nobody reads, and notices to nobody."""
 
-    def passed(self, name: str, done: PassResult, seconds: float) -> None:
-        """Forget a pass."""
+    def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
+        """Forget it."""
+
+    def node_reconciled(self, done: Result, seconds: float) -> None:
+        """Forget it."""
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:
         """Forget a failure."""
@@ -50,28 +50,28 @@ async def live(proxy: Proxy, identity: str) -> None:
         Exception: A bug in the operator.
     """
     proxy.identity = identity
-    queue = WorkQueue()
-    enqueuer = Enqueuer(queue)
+    queues = Queues()
     elector = Elector(proxy, proxy.namespace, identity, clock=ElectionClock(monotonic=loop_time, utcnow=proxy.utcnow))
     proxy.may_write = elector.may_write
-    fleet = InformedFleet(proxy, proxy.namespace, on_change=enqueuer.fleet_changed, timing=Timing(monotonic=loop_time))
-    rollouts = Rollouts(
+    fleet = InformedFleet(proxy, proxy.namespace, on_change=queues.node_changed, timing=Timing(monotonic=loop_time))
+    operator = build_controllers(
         WriteThrough(proxy, fleet),
         AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev"),
-        fleet=fleet,
-        pace=replace(THRIFTY, clock=loop_time),
-        on_late=enqueuer.fleet_changed,
+        source=fleet,
         term=elector,
+        recent_seconds=RECENT_SECONDS,
+        clock=loop_time,
+        on_slot_unused=queues.rollout_changed,
     )
 
     async def leading() -> None:
+        silent = Silent()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(resync(enqueuer, rollouts))
-                for _ in range(WORKERS):
-                    group.create_task(work(queue, enqueuer, rollouts, Silent(), Silent()))
+                group.create_task(operator.recorder.run())
+                group.create_task(reconcile_for_ever(queues, operator.rollouts, operator.nodes, silent, silent))
         finally:
-            await rollouts.close()
+            operator.snapshots.forget()
 
     tasks = [asyncio.ensure_future(fleet.run()), asyncio.ensure_future(lead(elector, leading))]
     try:

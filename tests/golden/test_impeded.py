@@ -33,7 +33,7 @@ def impeded(cluster: Cluster) -> Json:
     fleet = asyncio.run(read_fleet(cluster.kube, parse_upgrade(body)))
     refused = after(None, CreateAgent, DENIED, cluster.now - timedelta(seconds=8))
     fleet = replace(fleet, setbacks={(parse_upgrade(body).status.in_flight[-1], CreateAgent): refused})
-    (status,) = (action.status for action in plan(fleet, cluster.now) if isinstance(action, WriteStatus))
+    (status,) = (action.status for action in plan(fleet, cluster.now).actions if isinstance(action, WriteStatus))
     return {**body, "status": to_json(status)}
 
 

@@ -11,10 +11,10 @@ from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, NODES, PODS, UPGRADES, ReviewingKube
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part, pod_object
+from tests.doubles.passes import Passes
 
 NODES_MADE, PODS_PER_NODE = 40, 5
 REFUSES, TURNS_BACK, CORDONED = "node-17", "node-23", "node-31"
@@ -34,7 +34,7 @@ class TourCluster:
         self._parts = {REFUSES: Part.REFUSE, TURNS_BACK: Part.ROLL_BACK}
         self.kube = InMemoryKube(version="v1.33.13", clock=lambda: self._now)
         self._fleet = FleetSimulator(self.kube, INSTALLED_IN, parts=self._parts)
-        self._operator = Rollouts(self.kube, AgentPodSettings(namespace=INSTALLED_IN, image="nodeupgrade:tour"))
+        self._operator = Passes(self.kube, AgentPodSettings(namespace=INSTALLED_IN, image="nodeupgrade:tour"))
 
     async def fill(self) -> None:
         """Add the nodes and their pods."""

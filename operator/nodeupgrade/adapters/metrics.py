@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.counting import finished_runs, flights, group_nodes, is_paused, stored_hashes
-from nodeupgrade.engine.rollout.passes import PassResult
+from nodeupgrade.engine.rollout.result import Result
 
 PREFIX = "nodeupgrade_"
 
@@ -284,14 +284,18 @@ class Metrics:
         """Count an answer of the API server."""
         self._requests.labels(verb, code).inc()
 
-    def passed(self, name: str, done: PassResult, seconds: float) -> None:
-        """Count a reconcile pass and the runs that it gave a verdict on."""
-        self._passes.labels("conflict" if done.conflicted else "success").inc()
-        self._seconds.observe(seconds)
+    def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
+        """Count that a NodeUpgrade was reconciled, and learn how it stands."""
         if done.upgrade is None:
             self._upgrades.pop(name, None)
         else:
             self._upgrades[name] = done.upgrade
+        self.node_reconciled(done, seconds)
+
+    def node_reconciled(self, done: Result, seconds: float) -> None:
+        """Count that something was reconciled, and the runs that got a verdict."""
+        self._passes.labels("conflict" if done.conflicted else "success").inc()
+        self._seconds.observe(seconds)
         for run in finished_runs(done.applied):
             self._rewritten.inc(run.rewritten)
             self._restarted.inc(run.restarted)

@@ -13,13 +13,10 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
+from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.controlplane.settings import OperatorSettings
-from nodeupgrade.controlplane.workers import measure_lag, resync, work
+from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
 from nodeupgrade.wiring.controlplane import ControlPlane, Session, control_plane
-
-WORKERS = 4
-"""Rollouts that are reconciled at the same time; a pass mostly waits for the API server."""
 
 _log = structlog.get_logger(__name__)
 
@@ -38,12 +35,11 @@ class Manager:
 
     def __init__(self, settings: OperatorSettings, stop: asyncio.Event) -> None:
         self._settings, self._stop = settings, stop
-        self._queue = WorkQueue()
+        self._queues = Queues()
         self._stack = AsyncExitStack()
         self._plane: ControlPlane | None = None
         self._may_log_in = True
         self._tasks: set[asyncio.Task[None]] = set()
-        self._enqueuer = Enqueuer(self._queue)
         self.failed = False
         self.refusal: Exception | None = None
 
@@ -66,8 +62,9 @@ class Manager:
             kubeconfig=settings.kubeconfig,
             metrics_host=settings.metrics_host,
             metrics_port=settings.metrics_port,
-            queue_depth=lambda: len(self._queue),
-            on_change=self._enqueuer.fleet_changed,
+            queue_depth=lambda: len(self._queues),
+            on_rollout_change=self._queues.rollout_changed,
+            on_node_change=self._queues.node_changed,
             on_error=_log_watch_problem,
             on_undelivered=_log_delivery_problem,
             on_election=_log_election,
@@ -103,19 +100,21 @@ class Manager:
                 known.forget(name, uid)
             else:
                 known.learn(body)
-        self._enqueuer.upgrade_changed(name)
+        self._queues.rollout_changed(name)
 
     async def _work(self, plane: ControlPlane) -> None:
         """Do what only the leader does, until cancelled; nothing of it goes on afterwards."""
+        own = plane.controllers
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(plane.health.run())
                 group.create_task(plane.notifier.run())
-                group.create_task(resync(self._enqueuer, plane.rollouts))
-                for _ in range(WORKERS):
-                    group.create_task(work(self._queue, self._enqueuer, plane.rollouts, plane.metrics, plane.notifier))
+                group.create_task(own.recorder.run())
+                group.create_task(
+                    reconcile_for_ever(self._queues, own.rollouts, own.nodes, plane.metrics, plane.notifier)
+                )
         finally:
-            await plane.rollouts.close()
+            own.snapshots.forget()
 
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)

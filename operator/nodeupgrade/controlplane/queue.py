@@ -1,86 +1,132 @@
-"""A work queue of names: each name is queued once, processed by one worker at a time, and may be delayed."""
+"""A work queue of keys, as controllers have it: each is queued once, processed by one worker at a time, and may wait."""
 
 import asyncio
+import random
 from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.engine.rollout.result import Result
+
+K = TypeVar("K")
+
+LONGEST_BACKOFF_SECONDS = 60.0
 
 
-class WorkQueue:
-    """A delaying, rate-limiting work queue as controllers have it, for one event loop.
+class WorkQueue(Generic[K]):
+    """A delaying, rate-limiting work queue for one event loop.
 
-    Adding a name that is queued already keeps the earlier of both times. Adding one that is being processed queues it
-    again for afterwards. So no event is lost, and no name is processed twice at the same time.
+    Adding a key that is queued already keeps the earlier of both times. Adding one that is being processed queues it
+    again for afterwards. So no event is lost, and no key is processed twice at the same time.
     """
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or (lambda: asyncio.get_running_loop().time())
-        self._due: dict[str, float] = {}
-        self._taken: set[str] = set()
-        self._rested: dict[str, float] = {}
+        self._due: dict[K, float] = {}
+        self._taken: set[K] = set()
+        self._rested: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
         self._changed = asyncio.Event()
 
-    def add(self, name: str, after: float = 0.0) -> None:
-        """Queue a name to be due in ``after`` seconds."""
-        due = max(self._now() + after, self._rested.get(name, 0.0))
-        self._due[name] = min(due, self._due.get(name, due))
+    def add(self, key: K, after: float = 0.0) -> None:
+        """Queue a key to be due in ``after`` seconds."""
+        due = max(self._now() + after, self._rested.get(key, 0.0))
+        self._due[key] = min(due, self._due.get(key, due))
         self._changed.set()
 
-    async def take(self) -> str:
-        """Wait for the next name that is due and return it; the caller must call done() when finished."""
+    async def take(self) -> K:
+        """Wait for the next key that is due and return it; the caller must call done() when finished."""
         while True:
             self._changed.clear()
-            waiting = [(due, name) for name, due in self._due.items() if name not in self._taken]
-            due, name = min(waiting, default=(None, ""))
-            if due is not None and due <= self._now():
-                del self._due[name]
-                self._taken.add(name)
-                return name
+            waiting = ((due, key) for key, due in self._due.items() if key not in self._taken)
+            first = min(waiting, key=lambda each: each[0], default=None)
+            if first is not None and first[0] <= self._now():
+                del self._due[first[1]]
+                self._taken.add(first[1])
+                return first[1]
             try:
-                async with asyncio.timeout(None if due is None else due - self._now()):
+                async with asyncio.timeout(None if first is None else first[0] - self._now()):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
     def __len__(self) -> int:
-        """Return the number of queued names, due or not."""
+        """Return the number of queued keys, due or not."""
         return len(self._due)
 
-    def done(self, name: str, rest: float = 0.0) -> None:
-        """Release a name; however often it is added, it is not due again for ``rest`` seconds."""
-        self._taken.discard(name)
+    def done(self, key: K, rest: float = 0.0) -> None:
+        """Release a key; however often it is added, it is not due again for ``rest`` seconds."""
+        self._taken.discard(key)
         self._rested = {other: until for other, until in self._rested.items() if until > self._now()}
         if rest > 0:
-            self._rested[name] = self._now() + rest
-        if name in self._due:
-            self._due[name] = max(self._due[name], self._rested.get(name, 0.0))
+            self._rested[key] = self._now() + rest
+        if key in self._due:
+            self._due[key] = max(self._due[key], self._rested.get(key, 0.0))
         self._changed.set()
 
+    def back_off(self, key: K) -> float:
+        """Count a failure, and return how many seconds to wait: twice as long after each in a row, with jitter."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        ceiling = min(LONGEST_BACKOFF_SECONDS, 2.0 ** min(self._failures[key], 10))
+        return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
-# Turns events into names in the work queue: which NodeUpgrades to reconcile after a change.
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key."""
+        self._failures.pop(key, None)
 
-GATHERING_SECONDS = 0.2
-"""How long to collect events about nodes before a pass, so that one pass serves all of them."""
+
+# Turns events into keys: which NodeUpgrades and which of their nodes to reconcile after a change.
+
+GATHERING_SECONDS = 0.1
+"""How long to collect events about a node, so that reconciling it once serves all of them."""
+
+IN_FLIGHT_SECONDS = 5.0
+"""Interval at which nodes in flight and their rollouts are reconciled, if no event comes first."""
 
 
-class Enqueuer:
-    """Keeps track of the active NodeUpgrades, since a change of a Node may affect any of them.
+class NodeKey(NamedTuple):
+    """A node in flight."""
 
-    Mistakes are harmless: the resync requeues every unfinished NodeUpgrade periodically.
+    rollout: str
+    node: NodeName
+
+
+class Queues:
+    """The queues of both controllers.
+
+    An event only makes something be reconciled sooner: rollouts are reconciled at a fixed rhythm, and each time so are
+    their nodes in flight.
     """
 
-    def __init__(self, queue: WorkQueue) -> None:
-        self._queue = queue
-        self._active: set[str] = set()
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self.rollouts: WorkQueue[str] = WorkQueue(now)
+        self.nodes: WorkQueue[NodeKey] = WorkQueue(now)
+        self._in_flight: dict[NodeName, str] = {}
+        self._asked: dict[str, tuple[int, bool]] = {}
 
-    def upgrade_changed(self, name: str) -> None:
-        """Requeue a NodeUpgrade that changed or may need work."""
-        self._active.add(name)
-        self._queue.add(name)
+    def __len__(self) -> int:
+        """Return the number of queued keys, due or not."""
+        return len(self.rollouts) + len(self.nodes)
 
-    def fleet_changed(self, name: str | None) -> None:
-        """Requeue a NodeUpgrade whose nodes changed; None stands for all active ones."""
-        for each in self._active if name is None else {name}:
-            self._queue.add(each, GATHERING_SECONDS)
+    def rollout_changed(self, name: str) -> None:
+        """Requeue a NodeUpgrade that has changed, may need work, or has a slot to free."""
+        self.rollouts.add(name)
 
-    def over(self, name: str) -> None:
-        """Mark a NodeUpgrade as inactive: nothing is left to do until it changes."""
-        self._active.discard(name)
+    def node_changed(self, name: NodeName) -> None:
+        """Requeue a node whose objects have changed, if it is in flight."""
+        if (rollout := self._in_flight.get(name)) is not None:
+            self.nodes.add(NodeKey(rollout, name), GATHERING_SECONDS)
+
+    def rollout_reconciled(self, name: str, done: Result) -> None:
+        """Requeue the nodes in flight: at once those that are new, and all if somebody asks something else."""
+        known = {node for node, rollout in self._in_flight.items() if rollout == name}
+        asked = None if (upgrade := done.upgrade) is None else (upgrade.generation, upgrade.deleting)
+        for node in known - {*done.in_flight}:
+            del self._in_flight[node]
+        for node in done.in_flight:
+            at_once = node not in known or asked != self._asked.get(name)
+            self._in_flight[node] = name
+            self.nodes.add(NodeKey(name, node), 0.0 if at_once else IN_FLIGHT_SECONDS)
+        self._asked.pop(name, None)
+        if asked is not None and not done.over:
+            self._asked[name] = asked

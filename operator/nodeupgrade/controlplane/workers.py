@@ -1,52 +1,62 @@
-"""Workers: take a name from the queue, reconcile it once, and decide when to requeue it."""
+"""Workers: take a key from a queue, reconcile it once, and decide when to requeue it."""
 
 import asyncio
-import random
 import traceback
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.controlplane.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wait
-from nodeupgrade.engine.rollout.passes import PassResult
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import UnavailableError
 
+ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 64
+"""Workers; each mostly waits for the API server."""
+
 VERIFYING_SECONDS = 1.0
-"""Interval between passes while a finished run is being verified, unless it is known how long that is waited for.
+"""Interval at which a node whose run is being verified is reconciled, unless it is known how long that is waited for.
 
 The operator does not watch workload pods.
 """
 
-IN_FLIGHT_SECONDS = 5.0
-"""Interval between passes over a rollout with nodes in flight, if no event comes first."""
-
 IDLE_SECONDS = 15.0
-"""Interval between passes over a rollout that waits for something to change."""
+"""Interval at which a rollout is reconciled that waits for something to change."""
+
+CONFLICT_SECONDS = 0.2
+"""How soon to decide again after what a write relied on has changed."""
+
+REST, LONGEST_REST_SECONDS = 10.0, 3.0
+"""How many times as long as its plan took a rollout rests, and for how many seconds at most.
+
+A plan costs what the fleet is large, and nothing else is computed meanwhile.
+"""
 
 RESYNC_SECONDS = 30.0
 """Interval at which all unfinished rollouts are requeued, events or not."""
-
-BACKOFF_LIMIT_SECONDS = 60.0
 
 LAG_SECONDS = 0.5
 """Interval at which the event loop's lag is measured."""
 
 _log = structlog.get_logger(__name__)
 
+K = TypeVar("K")
 
-class Reconciler(Protocol):
-    """The part of the engine that workers use."""
 
-    async def reconcile(self, name: str) -> PassResult:
+class Rollouts(Protocol):
+    """The controller of rollouts."""
+
+    async def reconcile(self, name: str) -> Result:
         """Reconcile one NodeUpgrade once."""
         ...
 
-    async def start_anew(self, name: str, problem: str) -> None:
-        """Forget what is kept in memory of a NodeUpgrade, and tell people why."""
+    async def crashed(self, name: str, problem: str) -> None:
+        """Take note of an unexpected error, and tell people."""
         ...
 
     async def unfinished(self) -> tuple[str, ...]:
@@ -54,19 +64,35 @@ class Reconciler(Protocol):
         ...
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Restore cordons that no rollout is responsible for any more."""
+        """Remove what no rollout is responsible for any more."""
+        ...
+
+
+class Nodes(Protocol):
+    """The controller of nodes in flight."""
+
+    async def reconcile(self, rollout: str, name: NodeName) -> Result:
+        """Reconcile one node once."""
+        ...
+
+    def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
+        """Take note of an unexpected error."""
         ...
 
 
 class Telemetry(Protocol):
     """The metrics that workers record."""
 
-    def passed(self, name: str, done: PassResult, seconds: float) -> None:
-        """Record a pass over a NodeUpgrade."""
+    def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
+        """Record that a NodeUpgrade was reconciled."""
+        ...
+
+    def node_reconciled(self, done: Result, seconds: float) -> None:
+        """Record that a node was reconciled."""
         ...
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:
-        """Record a pass that failed, with an error that is handled or with any other."""
+        """Record a failure, with an error that is handled or with any other."""
         ...
 
     def lagged(self, seconds: float) -> None:
@@ -82,56 +108,87 @@ class Announcer(Protocol):
         ...
 
 
-async def work(
-    queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry, announcer: Announcer
+async def reconcile_for_ever(
+    queues: Queues, rollouts: Rollouts, nodes: Nodes, telemetry: Telemetry, announcer: Announcer
 ) -> None:
-    """Process the queue for ever. An unexpected error is one of its NodeUpgrade, which starts anew; others go on.
+    """Run the workers of both controllers, and the resync."""
 
-    After a pass, a NodeUpgrade rests for as long as it took to plan, so that a large fleet does not starve the others;
-    after one that failed, for as long as the pass took. While a pass waits for the API server, others run anyway.
+    async def reconcile_rollout(name: str, seconds: Callable[[], float]) -> tuple[float, float | None]:
+        done = await rollouts.reconcile(name)
+        telemetry.rollout_reconciled(name, done, seconds())
+        if done.upgrade is not None:
+            announcer.offer(done.upgrade)
+        queues.rollout_reconciled(name, done)
+        _log_actions(name, done.actions)
+        return min(LONGEST_REST_SECONDS, REST * done.cost), pace(done)
+
+    async def reconcile_node(key: NodeKey, seconds: Callable[[], float]) -> tuple[float, float | None]:
+        done = await nodes.reconcile(*key)
+        telemetry.node_reconciled(done, seconds())
+        _log_actions(key.rollout, done.actions)
+        return 0.0, pace(done)
+
+    async def node_crashed(key: NodeKey, problem: str) -> None:
+        nodes.crashed(*key, problem)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(resync(queues, rollouts))
+        for _ in range(ROLLOUTS_AT_ONCE):
+            group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, telemetry))
+        for _ in range(NODES_AT_ONCE):
+            group.create_task(work(queues.nodes, reconcile_node, node_crashed, telemetry))
+
+
+async def work(
+    queue: WorkQueue[K],
+    reconcile: Callable[[K, Callable[[], float]], Awaitable[tuple[float, float | None]]],
+    crashed: Callable[[K, str], Awaitable[None]],
+    telemetry: Telemetry,
+) -> None:
+    """Process a queue for ever. An unexpected error is one of its key; others go on.
+
+    Args:
+        queue: The queue.
+        reconcile: Reconciles a key, and returns for how many seconds it rests, whatever happens, and in how many
+            seconds it is requeued, if at all. It is passed a function that returns the seconds since it was called.
+        crashed: Called with a key and a description of an error that nobody has foreseen.
+        telemetry: Told of failures.
     """
-    failures: dict[str, int] = {}
     clock = asyncio.get_running_loop().time
     while True:
-        name = await queue.take()
-        began, rest, requeue_after = clock(), 0.0, None
+        key = await queue.take()
+        began = clock()
+        rest, again = 0.0, None
+
+        def seconds(began: float = began) -> float:
+            return clock() - began
+
         try:
-            done = await rollouts.reconcile(name)
-            telemetry.passed(name, done, clock() - began)
-            if done.upgrade is not None:
-                announcer.offer(done.upgrade)
+            rest, again = await reconcile(key, seconds)
+            queue.forget(key)
         except NodeUpgradeError as error:
-            rest = clock() - began
+            rest = seconds()
             telemetry.failed(rest)
-            failures[name] = failures.get(name, 0) + 1
-            requeue_after = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
-            _log.warning("reconcile_failed", upgrade=name, error=str(error), again_in_seconds=requeue_after)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this NodeUpgrade alone
-            telemetry.failed(clock() - began, expected=False)
-            failures[name] = failures.get(name, 0) + 1
-            requeue_after = rest = backoff(failures[name])  # also against the events of what is told about it
-            _log.exception("reconcile_crashed", upgrade=name, again_in_seconds=requeue_after)
-            await _start_anew(rollouts, name, error)
-        else:
-            rest = done.cost
-            failures.pop(name, None)
-            _log_actions(name, done.actions)
-            requeue_after = pace(done)
-            if done.over:
-                enqueuer.over(name)
+            again = max(queue.back_off(key), error.after if isinstance(error, UnavailableError) else 0.0)
+            _log.warning("reconcile_failed", key=key, error=str(error), again_in_seconds=again)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
+            telemetry.failed(seconds(), expected=False)
+            again = rest = queue.back_off(key)  # also against the events of what is told about it
+            _log.exception("reconcile_crashed", key=key, again_in_seconds=again)
+            await _tell(crashed, key, error)
         finally:
-            queue.done(name, rest=rest)
-        if requeue_after is not None:
-            queue.add(name, requeue_after)
+            queue.done(key, rest=rest)
+        if again is not None:
+            queue.add(key, again)
 
 
-async def _start_anew(rollouts: Reconciler, name: str, error: Exception) -> None:
+async def _tell(crashed: Callable[[K, str], Awaitable[None]], key: K, error: Exception) -> None:
     try:
-        await rollouts.start_anew(name, _place_of(error))
+        await crashed(key, _place_of(error))
     except NodeUpgradeError as refusal:
-        _log.warning("internal_error_not_reported", upgrade=name, error=str(refusal))
+        _log.warning("internal_error_not_reported", key=key, error=str(refusal))
     except Exception:  # noqa: BLE001 - what cannot be told is in the log
-        _log.exception("rollout_restart_failed", upgrade=name)
+        _log.exception("internal_error_not_reported", key=key)
 
 
 def _place_of(error: Exception) -> str:
@@ -141,7 +198,7 @@ def _place_of(error: Exception) -> str:
     return f"the operator failed with {type(error).__name__} in {place}, line {line}"
 
 
-async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
+async def resync(queues: Queues, rollouts: Rollouts) -> None:
     """Requeue every unfinished rollout periodically, so that progress does not depend on events.
 
     Also clean up what rollouts that no longer exist have left behind.
@@ -149,7 +206,7 @@ async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
     while True:
         try:
             for name in await rollouts.unfinished():
-                enqueuer.upgrade_changed(name)
+                queues.rollout_changed(name)
             _log_actions("", await rollouts.sweep())
         except NodeUpgradeError as error:
             _log.warning("resync_failed", error=str(error))
@@ -167,25 +224,20 @@ async def measure_lag(telemetry: Telemetry) -> None:
         telemetry.lagged(clock() - due)
 
 
-def pace(done: PassResult) -> float | None:
-    """Return in how many seconds to requeue a NodeUpgrade after a pass; None to wait for a change of the object."""
+def pace(done: Result) -> float | None:
+    """Return in how many seconds to requeue what was reconciled; None to wait for an event."""
     if done.over:
         return None
-    if done.conflicted or done.changed:
+    if done.conflicted:
+        return CONFLICT_SECONDS
+    if done.changed:
         return 0.0
     waits = (action for action in done.actions if isinstance(action, Wait))
     if any(wait.reason is Reason.NOT_YET_VERIFIED and wait.until is None for wait in waits):
         rest = VERIFYING_SECONDS
     else:
         rest = IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
-    due = (each for each in (done.whole_in, done.wait_over_in) if each is not None)
-    return min((rest, *due))
-
-
-def backoff(failures: int) -> float:
-    """Return a delay in seconds that doubles with each consecutive failure, with jitter."""
-    ceiling = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(failures, 10))
-    return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+    return rest if done.wait_over_in is None else min(rest, done.wait_over_in)
 
 
 def _log_actions(name: str, actions: tuple[NodeAction, ...]) -> None:

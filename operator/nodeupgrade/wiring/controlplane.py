@@ -14,13 +14,13 @@ from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import RECENT_SECONDS, Controllers, build_controllers
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
-from nodeupgrade.engine.rollout.passes import THRIFTY
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
@@ -38,10 +38,10 @@ ELECTION_PATIENCE = Patience(request_seconds=3.0, retry_seconds=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """Everything that reconciles NodeUpgrades. The caller runs ``health``, ``notifier`` and ``fleet``."""
+    """Everything that reconciles NodeUpgrades. The caller runs ``health``, ``notifier``, ``fleet`` and the recorder."""
 
     kube: KubeClient
-    rollouts: Rollouts
+    controllers: Controllers
     fleet: InformedFleet
     health: HealthMonitor
     notifier: Notifier
@@ -85,7 +85,8 @@ async def control_plane(
     metrics_host: str,
     metrics_port: int,
     queue_depth: Callable[[], int],
-    on_change: Callable[[str | None], None],
+    on_rollout_change: Callable[[str], None],
+    on_node_change: Callable[[NodeName], None],
     on_error: Callable[[str, str], None],
     on_undelivered: Callable[[str, str], None],
     on_election: Callable[[str], None],
@@ -101,7 +102,8 @@ async def control_plane(
         metrics_host: Address on which to serve metrics.
         metrics_port: Port on which to serve metrics.
         queue_depth: Returns the length of the work queue, for the metrics.
-        on_change: See InformedFleet.
+        on_rollout_change: Called with the name of a NodeUpgrade that there may be something to do for.
+        on_node_change: See ``on_change`` of InformedFleet.
         on_error: See InformedFleet.
         on_undelivered: See ``on_error`` of Notifier.
         on_election: Called with why this process does not lead.
@@ -127,36 +129,33 @@ async def control_plane(
         elector = Elector(electing, agents.namespace, f"{pod}_{uuid.uuid4().hex[:12]}", on_news=on_election)
         kube.only_while(elector.may_write)
         probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
-        health = HealthMonitor(probe, kube.utcnow, on_change)
-        fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
+        health = HealthMonitor(probe, kube.utcnow, on_rollout_change)
+        fleet = InformedFleet(kube, agents.namespace, on_change=on_node_change, on_error=on_error)
         writing = WriteThrough(kube, fleet)
         receivers = configuration.notifications
         names = tuple(receiver.name for receiver in receivers)
         notifier = Notifier(writing, Webhooks(receivers), names, on_error=on_undelivered)
-        rollouts = Rollouts(
+        controllers = build_controllers(
             writing,
             agents,
             operator_node=operator_node,
-            fleet=fleet,
-            pace=THRIFTY,
-            on_late=on_change,
+            source=fleet,
             health=health,
             term=elector,
+            recent_seconds=RECENT_SECONDS,
+            on_slot_unused=on_rollout_change,
         )
-        try:
-            with served(metrics, metrics_host, metrics_port):
-                yield ControlPlane(
-                    kube=kube,
-                    rollouts=rollouts,
-                    fleet=fleet,
-                    health=health,
-                    notifier=notifier,
-                    metrics=metrics,
-                    elector=elector,
-                    namespace=agents.namespace,
-                )
-        finally:
-            await rollouts.close()
+        with served(metrics, metrics_host, metrics_port):
+            yield ControlPlane(
+                kube=kube,
+                controllers=controllers,
+                fleet=fleet,
+                health=health,
+                notifier=notifier,
+                metrics=metrics,
+                elector=elector,
+                namespace=agents.namespace,
+            )
 
 
 def _state(fleet: InformedFleet, queue_depth: int, elector: Elector) -> State:

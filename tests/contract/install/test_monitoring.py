@@ -21,7 +21,7 @@ from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
 from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
 from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER
-from nodeupgrade.engine.rollout.passes import PassResult
+from nodeupgrade.engine.rollout.result import Result
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.contract.kube.conftest import ROOT
@@ -158,7 +158,7 @@ def happen(observed: Observed) -> None:
     first, *others = observed.tasks
     counted = replace(first.status, hashes=HashCensus(kubelets={"1.30": 3}))
     observed.tasks = [replace(first, status=counted), *others]
-    metrics.passed(NAME, PassResult(upgrade=replace(upgrade, status=status)), 0.25)
+    metrics.rollout_reconciled(NAME, Result(upgrade=replace(upgrade, status=status)), 0.25)
     metrics.answered("GET", "200")
     metrics.failed(1.0)
     metrics.lagged(0.7)

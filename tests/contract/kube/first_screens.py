@@ -24,12 +24,12 @@ from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod_name
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import PODS, UPGRADES, NotFoundError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_rollout import remove_deleted_agents
 from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 GOLDEN = ROOT / "tests" / "golden" / "mistakes"
@@ -65,7 +65,7 @@ class FirstHour:
 
     server: ApiServer
     admin: KubeClient
-    operator: Rollouts
+    operator: Passes
     name: str
     node: str = field(init=False)
 
@@ -143,7 +143,7 @@ class FirstHour:
 async def first_hour(server: ApiServer, admin: KubeClient, name: str) -> AsyncIterator[FirstHour]:
     """Begin one, and leave nothing behind that another one would find."""
     async with KubeClient.open(server.kubeconfig("operator"), patience=IMPATIENT) as kube:
-        hour = FirstHour(server, admin, Rollouts(kube, AGENTS), name)
+        hour = FirstHour(server, admin, Passes(kube, AGENTS), name)
         try:
             yield hour
         finally:

@@ -24,13 +24,13 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
 from tests.contract.kube.apiserver import running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.doubles.kube_fleet import node_object
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 NAME = "scale"
@@ -113,7 +113,7 @@ async def measure(kubeconfig: Path) -> None:
         told["memory when synced, MB"] = round(megabytes(), 1)
         told["memory at most, MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
-        rollouts = Rollouts(WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="x"), fleet=fleet)
+        rollouts = Passes(WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="x"), fleet=fleet)
         for _ in range(3):
             await rollouts.reconcile(NAME)  # accepted, planned, and the first nodes admitted
         passes, gathering, planning = list[float](), list[float](), list[float]()

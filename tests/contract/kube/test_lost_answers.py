@@ -14,7 +14,6 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
@@ -24,6 +23,7 @@ from tests.contract.kube.conftest import REAL
 from tests.contract.kube.faulty_proxy import Request, answer_is_lost, faulty_proxy
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 NAME, NODE = "lost-answers", "lost-answers-0"
@@ -110,7 +110,7 @@ async def test_a_rollout_ends_as_if_every_answer_had_come(cluster: Cluster) -> N
     await cluster.everybody.create(UPGRADES, upgrade_object(NAME, nodes={"names": [NODE]}))
     fleet = InformedFleet(cluster.operator, NAMESPACE)
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-    rollouts = Rollouts(WriteThrough(cluster.operator, fleet), agents, fleet=fleet)
+    rollouts = Passes(WriteThrough(cluster.operator, fleet), agents, fleet=fleet)
     following = asyncio.ensure_future(fleet.run())
     try:
         deadline = time.monotonic() + SECONDS

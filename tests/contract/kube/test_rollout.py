@@ -11,11 +11,11 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storywords import summed_up
@@ -38,7 +38,7 @@ async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClie
     await fleet.add_node("node-0")
     await fleet.add_pod("web-on-node-0", "node-0")
     await admin.create(UPGRADES, upgrade_object(nodes={"names": ["node-0"]}))
-    rollouts = Rollouts(operator, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+    rollouts = Passes(operator, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
 
     told: list[str] = []
     done = await rollouts.reconcile("to-1-33")

@@ -15,13 +15,13 @@ from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import PODS, UPGRADES
 from tests.contract.conftest import MANIFESTS, serving
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_rollout import remove_deleted_agents
 from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -90,7 +90,7 @@ async def test_a_rollout_reads_no_pod_of_any_other_node(full_server: ApiServer, 
         fleet = InformedFleet(kube, NAMESPACE)
         following = asyncio.ensure_future(fleet.run())
         settings = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        rollouts = Rollouts(WriteThrough(kube, fleet), settings, fleet=fleet)
+        rollouts = Passes(WriteThrough(kube, fleet), settings, fleet=fleet)
         before = fetched(full_server)
         try:
             async with asyncio.timeout(600):

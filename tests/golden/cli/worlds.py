@@ -34,7 +34,7 @@ async def told_by_the_operator(kube: KubeApi, name: str, now: datetime) -> Json:
     """Return a NodeUpgrade as the operator would leave it, were it to look now."""
     body = await kube.get(UPGRADES, name)
     fleet = await read_fleet(kube, parse_upgrade(body))
-    written = [to_json(action.status) for action in plan(fleet, now) if isinstance(action, WriteStatus)]
+    written = [to_json(action.status) for action in plan(fleet, now).actions if isinstance(action, WriteStatus)]
     return {**body, "status": written[0]} if written else body
 
 

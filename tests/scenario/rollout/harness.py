@@ -16,11 +16,10 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import PassOptions
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, CRON_JOBS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube import InMemoryKube, merged
 from tests.doubles.kube_fleet import FleetSimulator, Part
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.scripted_health import ScriptedHealth
 
 CONDITIONS = {
@@ -59,7 +58,6 @@ class Scene:
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
     idle_time: timedelta = IDLE
-    pace: PassOptions | None = None
 
     def __post_init__(self) -> None:
         self.now = self.start
@@ -71,10 +69,10 @@ class Scene:
     async def install_guard(self) -> None:
         await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
 
-    def new_operator(self) -> Rollouts:
+    def new_operator(self) -> Passes:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
         health = ScriptedHealth(self.health, lambda: self.now)
-        return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health, pace=self.pace)
+        return Passes(self.kube, agents, operator_node=self.operator_node, health=health)
 
     async def add_hook_template(self, name: str, *, suspend: bool = True) -> None:
         """Create a CronJob that hooks can be made from."""

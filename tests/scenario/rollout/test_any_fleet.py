@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nodeupgrade.engine.rollout.passes import PassOptions
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

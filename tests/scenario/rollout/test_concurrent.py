@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from nodeupgrade.engine.rollout.passes import PassOptions
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
@@ -20,13 +21,12 @@ from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"
@@ -85,7 +85,7 @@ class Operator:
             follow=kube.dice.choice([0.0, 3.0, 1e6]),
             clock=clock,
         )
-        self.rollouts = Rollouts(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace)
+        self.rollouts = Passes(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace)
         self.following = asyncio.ensure_future(fleet.run())
         self.passing: asyncio.Future[Any] | None = None
 

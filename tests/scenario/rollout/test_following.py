@@ -7,13 +7,13 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
+from nodeupgrade.engine.rollout.passes import PassOptions
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.rollout.actions import Cordon, CreateAgent, Judge, Release, StartTask
 from nodeupgrade.engine.rollout import reconcile
-from nodeupgrade.engine.rollout.passes import PassOptions
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.ports.kube import UPGRADES
 from tests.doubles.kube import InMemoryKube

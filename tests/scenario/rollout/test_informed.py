@@ -14,14 +14,14 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import PassResult
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, START, Scene, upgrade_object
 
 NAME = "to-1-33"
@@ -73,12 +73,12 @@ class Operator:
         timing = Timing(patience=0.0, list_timeout=10.0)
         self.fleet = InformedFleet(self.source, NAMESPACE, on_change=self.changed.append, timing=timing)
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        self.rollouts = Rollouts(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
+        self.rollouts = Passes(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
 
     def lists(self) -> list[int]:
         return [self.fleet.nodes.relists.total(), self.fleet.tasks.relists.total(), self.fleet.agents.relists.total()]
 
-    async def reconcile(self) -> PassResult:
+    async def reconcile(self) -> Result:
         return await self.rollouts.reconcile(NAME)
 
 

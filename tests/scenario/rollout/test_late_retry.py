@@ -11,9 +11,9 @@ from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import EVENTS, UPGRADES
 from tests.doubles.kube_fleet import Part
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 NAME = "to-1-33"
@@ -26,8 +26,8 @@ async def retry(scene: Scene, token: str) -> None:
         await scene.step()
 
 
-def operator(scene: Scene, allowed: Allowed) -> Rollouts:
-    return Rollouts(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed))
+def operator(scene: Scene, allowed: Allowed) -> Passes:
+    return Passes(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed))
 
 
 async def test_it_is_told_and_carried_out_once_it_is_allowed() -> None:
@@ -74,7 +74,7 @@ async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:
         upgrade=replace(fleet.upgrade, retry="again"),
     )
 
-    actions = plan(held, scene.kube.utcnow())
+    actions = plan(held, scene.kube.utcnow()).actions
 
     assert [action for action in actions if isinstance(action, Claim | Reopen | Admit)] == []
     assert [action.reason for action in actions if isinstance(action, Refuse)] == [Reason.OVERLAP_CONFLICT]

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from nodeupgrade.engine.rollout.passes import LONGEST_REST_SECONDS, PassOptions, Result
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout import planner
@@ -13,10 +14,9 @@ from nodeupgrade.domain.rollout.actions import Wait
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.gathering import look_at
-from nodeupgrade.engine.rollout.passes import LONGEST_REST_SECONDS, PassOptions, PassResult
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UnavailableError
 from tests.doubles.kube import InMemoryKube
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
 
 NAME = "to-1-33"
@@ -36,7 +36,7 @@ async def stage(nodes: int) -> Scene:
 async def test_a_pass_is_due_when_the_kubelet_has_been_listened_to() -> None:
     scene = await stage(1)
     for _ in range(PASSES):
-        done: PassResult = await scene.operator.reconcile(NAME)
+        done: Result = await scene.operator.reconcile(NAME)
         if known := [wait.until for wait in done.actions if isinstance(wait, Wait) and wait.until is not None]:
             assert done.wait_over_in == (min(known) - scene.now).total_seconds() > 0
             return
@@ -49,7 +49,7 @@ async def test_a_pass_is_due_when_the_kubelet_has_been_listened_to() -> None:
 async def test_a_rollout_is_due_sooner_once_a_slot_can_be_given_away() -> None:
     scene, seconds = await stage(2), 0.0
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
-    operator = Rollouts(scene.kube, agents, pace=PassOptions(rest=1e9, clock=lambda: seconds))
+    operator = Passes(scene.kube, agents, pace=PassOptions(rest=1e9, clock=lambda: seconds))
     rests = list[float]()
     for _ in range(PASSES):
         done = await operator.reconcile(NAME)

@@ -13,8 +13,8 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UPGRADES
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.skew_recording import comparable, restored
 from tests.scenario.rollout.terms import FixedTerm
@@ -27,9 +27,9 @@ EVENTS = "events"
 class Replaced(Scene):
     """The cluster with an operator of this version, in a term of its own."""
 
-    def new_operator(self) -> Rollouts:
+    def new_operator(self) -> Passes:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        return Rollouts(self.kube, agents, term=FixedTerm("2-new"))
+        return Passes(self.kube, agents, term=FixedTerm("2-new"))
 
 
 def after(writes: int) -> Scene:

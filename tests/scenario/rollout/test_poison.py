@@ -1,8 +1,9 @@
 """One NodeUpgrade that this version stumbles over stops no other, and people are told."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,14 +12,16 @@ from structlog.testing import capture_logs
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.controlplane import workers
-from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.controlplane import queue, workers
 from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout import reconcile
+from nodeupgrade.engine.rollout import node_controller, rollout_controller
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES
 from tests.doubles.kube import merged
-from tests.scenario.rollout.harness import Scene
+from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
 
 NEWER = {"type": "Degraded", "status": "True", "reason": "OfANewerVersion", "message": "what a newer operator said"}
 NEWER["lastTransitionTime"] = "2026-01-01T00:00:00Z"
@@ -49,16 +52,24 @@ async def stage() -> Scene:
     return scene
 
 
-async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable[[], Any]) -> list[asyncio.Task[None]]:
+async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable[[], Any]) -> None:
     """Let the operator's workers work until something holds, each second of the cluster being a moment here."""
-    for pause in ("VERIFYING_SECONDS", "IN_FLIGHT_SECONDS", "IDLE_SECONDS", "BACKOFF_LIMIT_SECONDS"):
-        monkeypatch.setattr(workers, pause, 0.01)
-    queue = WorkQueue()
-    enqueuer, metrics = Enqueuer(queue), Metrics()
-    working = [asyncio.create_task(workers.work(queue, enqueuer, scene.operator, metrics, Silent())) for _ in range(2)]
+    for module, pause in (
+        (workers, "VERIFYING_SECONDS"),
+        (workers, "IN_FLIGHT_SECONDS"),
+        (workers, "IDLE_SECONDS"),
+        (queue, "IN_FLIGHT_SECONDS"),
+        (queue, "LONGEST_BACKOFF_SECONDS"),
+    ):
+        monkeypatch.setattr(module, pause, 0.01)
+    queues = queue.Queues()
+    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
+    operator = build_controllers(scene.kube, agents, on_slot_unused=queues.rollout_changed)
+    working = [
+        asyncio.create_task(workers.reconcile_for_ever(queues, operator.rollouts, operator.nodes, Metrics(), Silent())),
+        asyncio.create_task(operator.recorder.run()),
+    ]
     try:
-        for name in (EVIL, GOOD):
-            enqueuer.upgrade_changed(name)
         async with asyncio.timeout(60):
             while not await until() and not any(task.done() for task in working):
                 await scene.fleet.tick()
@@ -68,10 +79,8 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         failed = [task.exception() for task in working if task.done()]
         for task in working:
             task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*working, return_exceptions=True)
+        await asyncio.gather(*working, return_exceptions=True)
     assert failed == []
-    return working
 
 
 async def phase(scene: Scene, name: str) -> str:
@@ -117,7 +126,7 @@ async def test_an_error_that_nobody_has_foreseen_is_one_rollouts(
             raise error
         return planner.plan(fleet, *others)
 
-    monkeypatch.setattr(reconcile, "plan", plan)
+    monkeypatch.setattr(rollout_controller, "plan", plan)
     await operate(scene, monkeypatch, ended(scene))
 
     impeded = (await conditions(scene, EVIL))["Impeded"]
@@ -126,7 +135,7 @@ async def test_an_error_that_nobody_has_foreseen_is_one_rollouts(
     events = [each for each in await scene.kube.list(EVENTS) if each["reason"] == "InternalError"]
     assert [each["involvedObject"]["name"] for each in events] == [EVIL]
 
-    monkeypatch.setattr(reconcile, "plan", planner.plan)
+    monkeypatch.setattr(rollout_controller, "plan", planner.plan)
 
     async def evil_ended() -> bool:
         return await phase(scene, EVIL) == "Succeeded"
@@ -135,27 +144,45 @@ async def test_an_error_that_nobody_has_foreseen_is_one_rollouts(
     assert (await conditions(scene, EVIL))["Impeded"]["status"] == "False"
 
 
-async def test_it_is_backed_off_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a restart of the operator: nothing that is kept in memory of the rollout counts any more."""
-    scene, seen, rests = await stage(), list[object](), list[int]()
+async def test_it_is_backed_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, failures = await stage(), Counter[str]()
 
-    def backoff(failures: int) -> float:
-        rests.append(failures)
-        return 0.02 * failures
-
-    def plan(fleet: FleetSnapshot, _now: object, notes: object) -> Any:
-        if fleet.upgrade.name == EVIL:
-            seen.append(notes)
+    def plan(fleet: FleetSnapshot, _now: object) -> Any:
+        failures[fleet.upgrade.name] += 1
         raise ZeroDivisionError
 
-    async def often() -> bool:
-        return len(seen) >= 4 and max(rests) >= 4
+    monkeypatch.setattr(rollout_controller, "plan", plan)
+    rests = list[float]()
 
-    monkeypatch.setattr(workers, "backoff", backoff)
-    monkeypatch.setattr(reconcile, "plan", plan)
+    def rest(low: float, high: float) -> float:
+        rests.append(high)
+        return low * 0.01
+
+    async def often() -> bool:
+        return min(failures[EVIL], failures[GOOD]) >= 4
+
+    monkeypatch.setattr(queue.random, "uniform", rest)
     await operate(scene, monkeypatch, often)
-    assert len({id(notes) for notes in seen[:4]}) == 4
-    assert {1, 2, 3, 4} <= {*rests}
+    assert len(rests) >= 8
+
+
+async def test_an_error_that_nobody_has_foreseen_is_one_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await stage()
+
+    def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> Any:
+        if name == "node-0":
+            raise KeyError(name)
+        return planner.advance_node(fleet, name, now)
+
+    monkeypatch.setattr(node_controller, "advance_node", advance)
+    await operate(scene, monkeypatch, ended(scene))
+
+    async def told() -> bool:
+        return (await conditions(scene, EVIL)).get("Impeded", {}).get("reason") == "InternalError"
+
+    await operate(scene, monkeypatch, told)
+    assert "node-0" in (await conditions(scene, EVIL))["Impeded"]["message"]
+    assert (await scene.node("node-1"))["status"]["nodeInfo"]["kubeletVersion"] in {"v1.30.14", "v1.33.13"}
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def fleet(count: int = NODES) -> FleetSnapshot:
 
 def after(snapshot: FleetSnapshot, now: datetime) -> tuple[FleetSnapshot, UpgradeStatus]:
     """Carry out what a plan decides about claims and status, as an API server would."""
-    actions = plan(snapshot, now)
+    actions = plan(snapshot, now).actions
     made = {
         claim.node: Task(name=claim.node, uid=claim.node, resource_version="1", generation=1, spec=claim.spec)
         for claim in actions
@@ -113,7 +113,7 @@ def test_five_thousand_nodes() -> None:
     assert status.planned_at is not None
 
     snapshot = first_wave_failed(snapshot)
-    actions = plan(snapshot, NOW + timedelta(hours=2))
+    actions = plan(snapshot, NOW + timedelta(hours=2)).actions
     assert sum(isinstance(action, Admit) for action in actions) == 100
     status = next(action.status for action in actions if isinstance(action, WriteStatus))
     assert len(status.in_flight) == 100

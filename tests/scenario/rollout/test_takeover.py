@@ -10,12 +10,12 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.election import term_of
 from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
-from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.planner import advance_node, plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.terms import FixedTerm
 
@@ -26,7 +26,10 @@ async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, Nod
     """Let the first leader work until it is about to do this; return what it would do, and with what."""
     while True:
         fleet = await scene.operator.gather("to-1-33")
-        for action in plan(fleet, scene.now):
+        flying = fleet.upgrade.status.in_flight
+        fleet = await scene.operator.snapshots.with_pods(fleet, flying)
+        nodes = (action for name in flying for action in advance_node(fleet, name, scene.now))
+        for action in (*nodes, *plan(fleet, scene.now).actions):
             if isinstance(action, kind):
                 return Actuator(scene.kube, AGENTS, fleet.upgrade), action
         await scene.step()
@@ -51,11 +54,11 @@ async def test_a_late_start_takes_no_slot_that_another_node_has_got(marks: bool)
     await scene.apply(nodes={"names": ["node-0", "node-1"]})
     late, start = await held_back(scene, StartTask)
     successor: Any = {"term": FixedTerm("2-b")} if marks else {}
-    scene.operator = Rollouts(scene.kube, AGENTS, **successor)
+    scene.operator = Passes(scene.kube, AGENTS, **successor)
     await set_ready(scene, "node-0", ready=False)  # it is turned back, and its slot is free
     while await at_work(scene) != {"node-1"}:
         await scene.step()
-    assert await late.apply((start,)) is not marks
+    assert (await late.carry_out(start) is None) is marks
     assert await at_work(scene) == ({"node-1"} if marks else {"node-0", "node-1"}), "the budget is one node"
 
 
@@ -65,12 +68,12 @@ async def test_a_late_admission_is_void_once_another_one_leads() -> None:
         await scene.fleet.add_node(f"node-{number}")
     await scene.apply()
     late, admission = await held_back(scene, WriteStatus)
-    scene.operator = Rollouts(scene.kube, AGENTS, term=FixedTerm("2-b"))
+    scene.operator = Passes(scene.kube, AGENTS, term=FixedTerm("2-b"))
     await scene.step()
     before = await scene.upgrade()
     assert before.epoch == "2-b"
     with pytest.raises(ConflictError):
-        await late.apply((admission,))
+        await late.carry_out(admission)
     assert await scene.upgrade() == before
 
 
@@ -79,7 +82,7 @@ async def test_marks_are_written_once_in_a_term() -> None:
     await scene.fleet.add_node("node-0")
     await scene.apply()
     term = FixedTerm("1-a")
-    scene.operator = Rollouts(scene.kube, AGENTS, term=term)
+    scene.operator = Passes(scene.kube, AGENTS, term=term)
     await scene.finish()
     quiet = scene.kube._revision
     term.epoch = "2-b"
@@ -109,7 +112,7 @@ async def test_a_slot_is_kept_until_the_task_can_be_marked() -> None:
     kube = scene.kube
     assert isinstance(kube, Refusing)
     kube.refused = {"node-0"}
-    scene.operator = Rollouts(kube, AGENTS, term=FixedTerm("2-b"))
+    scene.operator = Passes(kube, AGENTS, term=FixedTerm("2-b"))
     await set_ready(scene, "node-0", ready=False)
     for _ in range(10):
         await scene.step()
@@ -125,7 +128,7 @@ async def test_whoever_meets_the_mark_of_another_leader_writes_nothing_and_wants
     scene, term = Scene(), FixedTerm("1-a")
     await scene.fleet.add_node("node-0")
     await scene.apply()
-    scene.operator = Rollouts(scene.kube, AGENTS, term=term)
+    scene.operator = Passes(scene.kube, AGENTS, term=term)
     await scene.step()
     await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {EPOCH_MARK: mark}}})
     quiet = scene.kube._revision

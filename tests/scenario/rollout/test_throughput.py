@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,14 +16,13 @@ from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
-from nodeupgrade.controlplane.queue import Enqueuer, WorkQueue
-from nodeupgrade.controlplane.workers import resync, work
+from nodeupgrade.controlplane.queue import Queues
+from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.passes import THRIFTY
+from nodeupgrade.engine.rollout.controllers import RECENT_SECONDS, build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
 from tests.doubles.kube import InMemoryKube
@@ -107,20 +105,24 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     kube = Distant(clock=near.clock)
     kube.near, kube.round_trip, kube.written, kube.made = near, round_trip, Counter(), Counter()
 
-    queue, timing = WorkQueue(), Timing(monotonic=loop.time)
-    enqueuer = Enqueuer(queue)
-    fleet = InformedFleet(kube, NAMESPACE, on_change=enqueuer.fleet_changed, timing=timing)
-    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-    pace = replace(THRIFTY, clock=loop.time)
-    rollouts = Rollouts(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace, on_late=enqueuer.fleet_changed)
+    queues, timing = Queues(), Timing(monotonic=loop.time)
+    fleet = InformedFleet(kube, NAMESPACE, on_change=queues.node_changed, timing=timing)
+    operator = build_controllers(
+        WriteThrough(kube, fleet),
+        AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
+        source=fleet,
+        recent_seconds=RECENT_SECONDS,
+        clock=loop.time,
+        on_slot_unused=queues.rollout_changed,
+    )
 
     async def vanish(_pod: str) -> None:
         """It is gone as soon as it is deleted."""
 
     jobs = [
         fleet.run(),
-        work(queue, enqueuer, rollouts, Metrics(), Silence()),
-        resync(enqueuer, rollouts),
+        operator.recorder.run(),
+        reconcile_for_ever(queues, operator.rollouts, operator.nodes, Metrics(), Silence()),
         SimulatedAgents(near, NAMESPACE, AGENT_SECONDS, vanish, timing=timing).run(),
     ]
     running = asyncio.gather(*jobs)
@@ -137,7 +139,6 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-        await rollouts.close()
     raise AssertionError("something ended that must not end")
 
 
@@ -154,7 +155,6 @@ def test_throughput_is_near_to_the_ideal(milliseconds: float, share: float) -> N
     assert written[PODS.plural] == 2 * POOL
 
 
-def test_nothing_is_made_twice_where_answers_come_later_than_a_pass_waits() -> None:
-    assert THRIFTY.patience is not None
-    _, _, _, made = run(rollout(1.2 * THRIFTY.patience))
+def test_nothing_is_made_twice_where_answers_come_late() -> None:
+    _, _, _, made = run(rollout(0.5))
     assert (made[TASKS.plural], made[PODS.plural]) == (POOL, POOL)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, Resource
 from tests.doubles.kube import InMemoryKube
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.terms import FixedTerm
 from tests.scenario.rollout.test_takeover import AGENTS, at_work, set_ready
@@ -74,7 +74,7 @@ async def about_to_start(scene: Scene, term: FixedTerm | None) -> None:
     while not (await scene.kube.get(NODES, "node-0"))["spec"].get("unschedulable"):
         await scene.step()
     if term is not None:
-        await Rollouts(scene.kube, AGENTS, term=term).reconcile("to-1-33")  # it marks the rollout as its own
+        await Passes(scene.kube, AGENTS, term=term).reconcile("to-1-33")  # it marks the rollout as its own
 
 
 ORDERS = [(first, second) for first in range(CALLS) for second in range(first, CALLS)]
@@ -86,7 +86,7 @@ async def highest(order: tuple[int, int], first: FixedTerm | None, second: Fixed
     scene = Scene()
     await about_to_start(scene, first)
     calls, most = 0, 0
-    successor = Rollouts(scene.kube, AGENTS, term=second)
+    successor = Passes(scene.kube, AGENTS, term=second)
 
     async def interrupt() -> None:
         nonlocal calls
@@ -97,7 +97,7 @@ async def highest(order: tuple[int, int], first: FixedTerm | None, second: Fixed
             await successor.reconcile("to-1-33")
         calls += 1
 
-    former = Rollouts(Interrupted(scene.kube, interrupt), AGENTS, term=first)
+    former = Passes(Interrupted(scene.kube, interrupt), AGENTS, term=first)
     for _ in range(3):
         for each in (former, successor):
             with suppress(NodeUpgradeError):

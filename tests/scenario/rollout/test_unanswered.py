@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from nodeupgrade.engine.rollout.lanes import Lanes
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.rollout.lanes import Lanes
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene

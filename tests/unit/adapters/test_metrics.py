@@ -15,7 +15,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction, began_at
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.engine.rollout.passes import PassResult
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.agent.given import upgrade_task
@@ -49,9 +49,9 @@ class Observed:
             if (await self.step()).over:
                 return
 
-    async def step(self) -> PassResult:
+    async def step(self) -> Result:
         done = await self.scene.operator.reconcile(NAME)
-        self.metrics.passed(NAME, done, 0.25)
+        self.metrics.rollout_reconciled(NAME, done, 0.25)
         await self.scene.fleet.tick()
         self.scene.now += self.scene.now.resolution * 1_000_000
         self.tasks[:] = map(parse_task, await self.scene.kube.list(TASKS))

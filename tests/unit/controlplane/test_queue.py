@@ -17,7 +17,7 @@ from nodeupgrade.controlplane.workers import (
     work,
 )
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Release, Wait
-from nodeupgrade.engine.rollout.passes import PassResult
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import UnavailableError
 
 WAIT = Wait(node=NodeName("a"), reason=Reason.PROGRESSING, message="")
@@ -68,18 +68,18 @@ async def test_earlier_time_wins_and_others_do_not_wait_for_it() -> None:
 
 def test_pace() -> None:
     release = Release.__new__(Release)
-    assert pace(PassResult(over=True)) is None
-    assert pace(PassResult(conflicted=True)) == 0
-    assert pace(PassResult(actions=(release,), in_flight=True)) == 0
-    assert pace(PassResult(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
-    assert pace(PassResult(actions=(HOLD,))) == IDLE_SECONDS
-    assert pace(PassResult(actions=(WAIT,), in_flight=True, whole_in=0.5)) == 0.5
-    assert pace(PassResult(in_flight=True, whole_in=60.0)) == IN_FLIGHT_SECONDS
+    assert pace(Result(over=True)) is None
+    assert pace(Result(conflicted=True)) == 0
+    assert pace(Result(actions=(release,), in_flight=True)) == 0
+    assert pace(Result(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
+    assert pace(Result(actions=(HOLD,))) == IDLE_SECONDS
+    assert pace(Result(actions=(WAIT,), in_flight=True, whole_in=0.5)) == 0.5
+    assert pace(Result(in_flight=True, whole_in=60.0)) == IN_FLIGHT_SECONDS
     verifying = Wait(node=NodeName("a"), reason=Reason.NOT_YET_VERIFIED, message="")
-    assert pace(PassResult(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
+    assert pace(Result(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
     known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
-    assert pace(PassResult(actions=(WAIT, known), in_flight=True, wait_over_in=3.5)) == 3.5
-    assert pace(PassResult(actions=(verifying, known), in_flight=True, wait_over_in=3.5)) == VERIFYING_SECONDS
+    assert pace(Result(actions=(WAIT, known), in_flight=True, wait_over_in=3.5)) == 3.5
+    assert pace(Result(actions=(verifying, known), in_flight=True, wait_over_in=3.5)) == VERIFYING_SECONDS
 
 
 def test_backoff_grows_up_to_a_limit() -> None:
@@ -92,11 +92,11 @@ class Flaky:
     def __init__(self) -> None:
         self.passes = 0
 
-    async def reconcile(self, name: str) -> PassResult:
+    async def reconcile(self, name: str) -> Result:
         self.passes += 1
         if self.passes < 3:
             raise UnavailableError("away", after=3 * BACKOFF_LIMIT_SECONDS)
-        return PassResult(over=True)
+        return Result(over=True)
 
     async def start_anew(self, name: str, problem: str) -> None:
         raise AssertionError(name, problem)
@@ -145,11 +145,11 @@ async def test_a_name_rests_for_as_long_as_it_took_to_plan() -> None:
     now = 0.0
 
     class Planner(Flaky):
-        async def reconcile(self, name: str) -> PassResult:
+        async def reconcile(self, name: str) -> Result:
             nonlocal now
             now += 100
             self.passes += 1
-            return PassResult(conflicted=True, cost=10)
+            return Result(conflicted=True, cost=10)
 
     queue, rollouts = WorkQueue(lambda: now), Planner()
     queue.add("a")

@@ -55,12 +55,14 @@ class Setback:
     @property
     def reason(self) -> Reason:
         """The reason under which it is reported."""
+        if self.action is Wait:  # what comes next could not even be decided
+            return Reason.INTERNAL_ERROR
         return Reason.AGENT_UNAVAILABLE if self.action is CreateAgent else Reason.WRITE_REFUSED
 
     def finding(self, node: NodeName) -> Finding:
         """Return the finding to report for this node."""
-        known = self.remedy
-        remedy = Reason.WRITE_REFUSED.remedy if known is None else f"{known}; {_AGAIN}"
+        known, own = self.remedy, Reason.INTERNAL_ERROR if self.action is Wait else Reason.WRITE_REFUSED
+        remedy = own.remedy if known is None else f"{known}; {_AGAIN}"
         return Finding(reason=self.reason, subject=node, detail=f"node {node}: {self.problem}", remedy=remedy)
 
     @property

@@ -4,10 +4,8 @@ Nothing is remembered between calls. After a crash, a restarted operator arrives
 one, because every write of the engine changes what this module reads.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import takewhile
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
@@ -48,10 +46,10 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a run that begins follows: the accepted spec, and the wave of each node that may begin one."""
+    """What a run that begins follows: the accepted spec, and the wave of its node."""
 
     spec: UpgradeSpec
-    waves: Mapping[NodeName, str]
+    wave: str
 
 
 def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
@@ -66,17 +64,19 @@ def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: date
         now: Wall-clock time, UTC.
     """
     task, node = fleet.own_task(name), fleet.nodes.get(name)
-    unknown = name in fleet.busy or name in fleet.unreadable
-    if unknown or task is None or task.verdict is None or node is None or task.spec.node_uid != node.uid:
+    if (
+        name in fleet.unreadable
+        or task is None
+        or task.verdict is None
+        or node is None
+        or task.spec.node_uid != node.uid
+    ):
         return (_next(fleet, terms, name, now),)
     return end(fleet, node, task, now)
 
 
 def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
-    """Return the next action for a node of which no verdict is known, or that cannot be read or written now."""
-    if name in fleet.busy:
-        message = f"a write for node {name} has not been answered yet"
-        return Wait(node=name, reason=Reason.PROGRESSING, message=message)
+    """Return the next action for a node of which no verdict is known, or that cannot be read now."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
@@ -143,7 +143,7 @@ def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: dateti
     if not is_given_up(fleet, name, now):
         message = f"{message}, but a run may be going on and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
-    wave = "" if terms is None else terms.waves.get(name, "")
+    wave = "" if terms is None else terms.wave
     return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
 
 
@@ -160,7 +160,7 @@ def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datet
     ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
     if task is None:
         return _resume(fleet, terms, node, now)
-    if node.name in fleet.unsettled:
+    if node.name in fleet.starts_unanswered:
         message = f"whether node {node.name} was started is not known, since the API server did not answer"
         return MarkTask(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
     if terms is None:
@@ -269,7 +269,7 @@ def _started(
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
     own, spec = fleet.own_task(node.name), terms.spec
     precheck = action is TaskAction.PRECHECK
-    fresh = task_spec(fleet, spec, node, wave=terms.waves[node.name], order=0, now=now)
+    fresh = task_spec(fleet, spec, node, wave=terms.wave, order=0, now=now)
     return replace(
         fresh,
         run_id=of_kind(fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
@@ -300,37 +300,6 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     if isinstance(verdict, Finding):
         return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
     return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
-
-
-# Which actions for a node may follow at once on the one before, without a pass in between.
-#
-# Only what the last action has led to, and what reads nothing that a pass reads for all nodes, such as the parameters
-# of the readiness guard or the failures of agents before this one.
-
-_STEPS: dict[type[NodeAction], tuple[type[NodeAction], ...]] = {
-    Cordon: (StartTask,),
-    StartTask: (CreateAgent, StartHook),
-    Judge: (RestoreCordon, DeleteAgent, StartHook, Release),
-}
-
-
-def following(done: NodeAction | None, planned: Iterable[NodeAction]) -> tuple[NodeAction, ...]:
-    """Return those of a node's next actions that may be carried out at once.
-
-    Args:
-        done: The action that was carried out last; None if the node's pods have been read, for which it waited: then
-            all may.
-        planned: What is planned for the node now, in order. What comes after an action that may not, may not either.
-    """
-    if done is None:
-        return tuple(planned)
-    allowed = _STEPS.get(type(done), ())
-    return tuple(takewhile(lambda action: isinstance(action, allowed), planned))
-
-
-def leads_on(done: NodeAction) -> bool:
-    """Report whether anything may follow at once."""
-    return type(done) in _STEPS
 
 
 # The end of a node's stay in flight: what is cleaned up, in which order, before its slot is free.

@@ -16,7 +16,6 @@ from nodeupgrade.domain.rollout.budgets import UNDECIDED, Budget, StartDecision,
 from nodeupgrade.domain.rollout.failures import after_retry, record, with_record
 from nodeupgrade.domain.rollout.gates import Gate, Situation
 from nodeupgrade.domain.rollout.node_state import Place, candidate
-from nodeupgrade.domain.rollout.recall import Recall
 from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.waves import WavePosition, wave_position
@@ -93,17 +92,17 @@ def view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> RolloutView:
     return _view(with_record(fleet, record(fleet)), spec, now)
 
 
-def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> RolloutView:
+def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> RolloutView:
     """Return the rollout; a retry that can be carried out clears the failures on record."""
-    rollout = view_rollout(fleet, spec, now, recall)
+    rollout = view_rollout(fleet, spec, now)
     if fleet.upgrade.retry_asked and retry.is_carried_out(rollout, now):
-        return view_rollout(with_record(fleet, after_retry(fleet)), spec, now, recall)
+        return view_rollout(with_record(fleet, after_retry(fleet)), spec, now)
     return rollout
 
 
-def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> Intent:
+def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     """Decide what to do next with nodes that hold no slot."""
-    rollout = _view(fleet, spec, now, recall)
+    rollout = _view(fleet, spec, now)
     fleet, at = rollout.fleet, position_of(rollout, now)
     if fleet.upgrade.finished and not fleet.upgrade.retry_asked:
         return Intent(rollout=rollout, position=at)

@@ -9,6 +9,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
@@ -37,7 +38,7 @@ class FleetSnapshot:
 
     Attributes:
         server: version of the API server.
-        pods: by node; only for the nodes that ``planner.unread`` returned.
+        pods: by node; only for the nodes that ``planner.plan`` or ``flight.needs_pods`` asked for.
         agents: agent pods by node.
         artifacts: by node, the pods that take its kubelet out of an image.
         active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
@@ -48,8 +49,8 @@ class FleetSnapshot:
         setbacks: writes that failed lately.
         agents_lost: by node, the agents of its run that ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
-        busy: nodes for which a write is in progress, so that what is known of them is about to change.
-        unsettled: nodes whose start was not answered, so that it may take effect any time later.
+        done: nodes in flight that need their slots no more, with the actions that free them.
+        starts_unanswered: nodes whose start was not answered, so that it may take effect any time later.
         health: what is known of the rollout's health checks, by name.
         hook_jobs: the Jobs of hooks; only if a node in flight has hooks.
         epoch: what this leader marks objects with; empty if nobody else can write.
@@ -71,8 +72,8 @@ class FleetSnapshot:
     setbacks: Setbacks = field(default_factory=dict)
     agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
-    busy: frozenset[NodeName] = frozenset()
-    unsettled: frozenset[NodeName] = frozenset()
+    done: Mapping[NodeName, FreeSlot] = field(default_factory=dict)
+    starts_unanswered: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
     hook_jobs: HookJobs = field(default_factory=HookJobs)
     epoch: str = ""

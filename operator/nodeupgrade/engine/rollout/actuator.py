@@ -1,6 +1,5 @@
 """The actuator turns actions into writes. Every write states its precondition, so a stale action changes nothing."""
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
@@ -9,7 +8,7 @@ from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION,
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
-from nodeupgrade.api.values import NodeName, printable
+from nodeupgrade.api.values import printable
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout import hooks
@@ -48,11 +47,9 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.guard_lifecycle import decline, is_asked_for
-from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
-from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
-from nodeupgrade.engine.rollout.lanes import Follow, Lanes, Refusal, WriteBudget, nothing
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -66,19 +63,14 @@ from nodeupgrade.ports.kube import (
 
 
 class Actuator:
-    """Applies one plan of one NodeUpgrade.
+    """Carries out actions for one NodeUpgrade.
 
     Args:
         kube: The API server.
         agents: Settings of agent pods.
-        upgrade: The NodeUpgrade as the plan has read it.
-        lanes: The writes in progress; by default, none but this plan's.
+        upgrade: The NodeUpgrade as it was read for deciding on the actions.
         epoch: What this leader marks tasks with that it writes; empty for nothing.
-
-    Attributes:
-        applied: the actions that succeeded, those included that an earlier pass did not wait for.
-        followed: those of them that were in no plan, but followed at once on others.
-        refused: likewise, actions for single nodes that the API server refused or did not answer.
+        guard: Writes the parameters of the readiness guard; by default one that nobody else uses.
     """
 
     def __init__(
@@ -86,50 +78,26 @@ class Actuator:
         kube: TypedKube,
         agents: AgentPodSettings,
         upgrade: Upgrade,
-        lanes: Lanes | None = None,
         epoch: str = "",
+        guard: GuardWriter | None = None,
     ) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
-        self._lanes = lanes or Lanes(WriteBudget(), upgrade.name)
-        self._guard = GuardWriter(kube, agents.namespace)
+        self._guard = guard or GuardWriter(kube, agents.namespace)
         self._mark = {EPOCH_MARK: epoch} if epoch else {}
-        self.applied: list[NodeAction] = []
-        self.followed: list[NodeAction] = []
-        self.refused: list[Refusal] = []
 
-    async def apply(
-        self, actions: Iterable[NodeAction], follow: Follow = nothing, looking: Iterable[NodeName] = ()
-    ) -> bool:
-        """Apply actions, those of different nodes at the same time, and emit events for those that succeeded.
-
-        ``follow`` says what follows at once, also for the nodes that are ``looking``; see ``Lanes``.
-
-        A conflict or a refused write affects only its own node; the others continue, because an action for one node
-        never depends on what the same plan decides for another. Nor does the status write depend on any of them.
+    async def carry_out(self, action: NodeAction) -> NodeAction | None:
+        """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.
 
         Returns:
-            Whether every action succeeded; if not, reconcile again.
+            None if what the action relies on has changed, so that it must be decided again.
 
         Raises:
             ConflictError, NotFoundError: The NodeUpgrade itself has changed or is gone.
-            RejectedError, UnavailableError: The NodeUpgrade itself cannot be written.
+            RejectedError: The API server refuses the write.
+            UnavailableError: It does not answer; the write may have taken effect, or may yet.
         """
-        plan, busy = tuple(actions), self._lanes.busy
-        self._guard.expect([each for each in plan if isinstance(each, GuardAction) and each.node not in busy])
-        results = await self._lanes.run(plan, self._try, self._tell, follow, looking)
-        self.applied, self.followed, self.refused = results.applied, results.followed, results.refused
-        if results.fault is not None:
-            raise results.fault
-        return results.complete
-
-    async def _tell(self, action: NodeAction) -> None:
-        for event in events(action, self._upgrade):
-            await self._kube.emit_event(event)
-
-    async def _try(self, action: NodeAction) -> NodeAction | None:
-        """Apply one action and return the one that succeeded: a guard that must not be written is declined instead."""
         try:
             await self._apply(action)
         except (ConflictError, NotFoundError):
@@ -139,7 +107,7 @@ class Actuator:
         except RejectedError as error:
             if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
                 raise
-            return await self._try(decline(action.task, str(error)))
+            return await self.carry_out(decline(action.task, str(error)))
         return action
 
     async def _apply(self, action: NodeAction) -> None:

@@ -1,17 +1,15 @@
-"""State that the operator keeps between passes: only failure counts, for back-off."""
+"""What failed lately for the nodes of one NodeUpgrade, for back-off."""
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import DeleteAgent, NodeAction
 from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
 from nodeupgrade.domain.rollout.snapshot import LostAgents
-from nodeupgrade.engine.rollout.lanes import Refusal
 
 
 class FailureHistory:
-    """Failure counts for the nodes of one NodeUpgrade."""
+    """Writes that failed, and agents that ended early, by node."""
 
     def __init__(self) -> None:
         self._setbacks: dict[tuple[NodeName, type[NodeAction]], Setback] = {}
@@ -29,18 +27,18 @@ class FailureHistory:
         """By node: the agents of its run that ended early."""
         return dict(self._lost)
 
-    def learn(self, applied: Iterable[NodeAction], refused: Iterable[Refusal], now: datetime) -> None:
-        """Record the results of a pass."""
-        for action in applied:
-            if (node := getattr(action, "node", None)) is None:
-                continue
-            self._setbacks.pop((node, type(action)), None)
-            if isinstance(action, DeleteAgent) and not action.pod.deleting:
-                known, pod = self._lost.get(node, LostAgents()), action.pod
-                same = known.run_id == pod.run_id
-                again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
-                why = pod.ended or (known.why if same else "")
-                self._lost[node] = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
-        for refusal in refused:
-            key = (refusal.node, refusal.action)
-            self._setbacks[key] = after(self._setbacks.get(key), refusal.action, refusal.problem, now)
+    def succeeded(self, action: NodeAction, now: datetime) -> None:
+        """Record an action that was carried out."""
+        if (node := getattr(action, "node", None)) is None:
+            return
+        self._setbacks.pop((node, type(action)), None)
+        if isinstance(action, DeleteAgent) and not action.pod.deleting:
+            known, pod = self._lost.get(node, LostAgents()), action.pod
+            same = known.run_id == pod.run_id
+            again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
+            why = pod.ended or (known.why if same else "")
+            self._lost[node] = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
+
+    def failed(self, node: NodeName, kind: type[NodeAction], problem: str, now: datetime) -> None:
+        """Record an action that the API server refused or did not answer."""
+        self._setbacks[node, kind] = after(self._setbacks.get((node, kind)), kind, problem, now)

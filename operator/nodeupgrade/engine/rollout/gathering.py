@@ -13,11 +13,8 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
-from nodeupgrade.domain.rollout.hooks import may_have_begun
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
-from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -37,11 +34,10 @@ async def gather(
     operator_node: NodeName | None,
     setbacks: Setbacks | None = None,
     agents_lost: Mapping[NodeName, LostAgents] | None = None,
-    busy: frozenset[NodeName] = frozenset(),
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
 ) -> FleetSnapshot:
-    """Read everything a plan depends on, except the pods on the nodes.
+    """Read everything a plan depends on, except the pods on the nodes and the Jobs of hooks.
 
     An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
 
@@ -54,7 +50,6 @@ async def gather(
         operator_node: The node that the operator runs on, if known.
         setbacks: Writes that failed lately.
         agents_lost: By node, the agents of its run that ended early.
-        busy: Nodes for which a write is in progress.
         health: What is known of the rollout's health checks, by name.
         allowed: What the operator's configuration allows; None if it is not known.
     """
@@ -76,13 +71,9 @@ async def gather(
         setbacks=setbacks or {},
         agents_lost=agents_lost or {},
         api_servers=api_servers,
-        busy=busy,
         health=health or {},
         allowed=allowed,
     )
-    flying = filter(None, map(fleet.own_task, in_flight(fleet)))
-    if begun := [(task, hook) for task in flying for hook in may_have_begun(task, gone=task.name not in fleet.nodes)]:
-        fleet = replace(fleet, hook_jobs=await read_hook_jobs(kube, namespace, begun))
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 
 

@@ -1,14 +1,13 @@
 """Reads and writes the parameters of the readiness guard: one ConfigMap in the operator's namespace."""
 
 import asyncio
-import contextlib
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.actions import LiftGuard, NarrowGuard, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
-from nodeupgrade.ports.kube import CONFIGMAPS, ForbiddenError, KubeApi, NotFoundError, RejectedError
+from nodeupgrade.ports.kube import CONFIGMAPS, ForbiddenError, KubeApi, NotFoundError, RejectedError, UnavailableError
 
 INSTALLED_IN = "nodeupgrade-system"
 """The namespace that the manifests use and the guard's bindings refer to."""
@@ -20,33 +19,28 @@ async def read_parameters(kube: KubeApi, namespace: str) -> GuardParameters | No
         body = await kube.get(CONFIGMAPS.within(namespace), GUARD_NAME)
     except (NotFoundError, ForbiddenError):
         return None
-    return GuardParameters(data=body.get("data") or {}, resource_version=body["metadata"]["resourceVersion"])
-
-
-GuardAction: TypeAlias = RaiseGuard | NarrowGuard | LiftGuard
-"""Actions that change the parameters."""
+    return _parameters(body)
 
 
 class GuardWriter:
-    """Writes the parameters for one plan; fails if anyone else has changed them since the plan's input was read.
+    """Writes the parameters of all nodes; fails if anyone else has changed them since they were read.
 
-    The changes of all nodes go out in one write, together with the first of them. If the API server rejects it, each is
-    written on its own, so that only the node at fault is refused.
+    What is asked for while a write is on its way goes out together in the next one. If the API server rejects that,
+    each change is written on its own, so that only the node at fault is refused.
     """
 
     def __init__(self, kube: KubeApi, namespace: str) -> None:
         self._kube = kube
         self._resource = CONFIGMAPS.within(namespace)
-        self._version: str | None = None
-        self._together: dict[str, str | None] = {}
-        self._written: dict[str, str | None] = {}
-        self._failure: NodeUpgradeError | None = None
+        self._written: GuardParameters | None = None
+        self._asked: list[_Asked] = []
         self._turn = asyncio.Lock()
 
-    def expect(self, actions: Iterable[GuardAction]) -> None:
-        """Announce the changes of a plan."""
-        for action in actions:
-            self._together |= action.changes
+    def latest(self, seen: GuardParameters | None) -> GuardParameters | None:
+        """Return the parameters as they were read, or as they were written since."""
+        if seen is None or self._written is None:
+            return seen
+        return max(seen, self._written, key=_version)
 
     async def write(self, seen: GuardParameters, changes: Mapping[str, str | None]) -> None:
         """Set entries, and remove those whose value is None.
@@ -57,24 +51,61 @@ class GuardWriter:
             RejectedError: The API server rejects these changes.
             UnavailableError: The API server does not answer.
         """
+        own = _Asked(seen, changes, asyncio.get_running_loop().create_future())
+        self._asked.append(own)
         async with self._turn:
-            if self._failure is not None:
-                raise self._failure
-            together, self._together = self._together, {}
-            if len(together) > len(changes):
-                with contextlib.suppress(RejectedError):
-                    await self._merge(seen, together)
-            if not changes.items() <= self._written.items():
-                await self._merge(seen, changes)
+            if not own.answer.done():
+                together, self._asked = self._asked, []
+                await self._write(together)
+        own.answer.result()
 
-    async def _merge(self, seen: GuardParameters, changes: Mapping[str, str | None]) -> None:
-        version, patch = self._version or seen.resource_version, {"data": dict(changes)}
+    async def _write(self, together: list["_Asked"]) -> None:
+        """Write changes of several nodes at once, and answer all who asked for them."""
         try:
-            written = await self._kube.merge(self._resource, GUARD_NAME, patch, resource_version=version)
-        except RejectedError:
-            raise
+            await self._merge(together)
         except NodeUpgradeError as error:
-            self._failure = error  # the others would fail like this one, each after its own time-out
+            if isinstance(error, RejectedError) and len(together) > 1:
+                for each in together:
+                    await self._write([each])
+            else:
+                self._answer(together, error)
+        except asyncio.CancelledError:
+            self._answer(together, UnavailableError("the write of the readiness guard's parameters was broken off"))
             raise
-        self._version = written["metadata"]["resourceVersion"]
-        self._written |= changes
+        else:
+            self._answer(together, None)
+
+    def _answer(self, together: list["_Asked"], error: NodeUpgradeError | None) -> None:
+        if error is not None:
+            self._written = None  # whatever is read next counts, even if it is older: from a backup
+        for each in together:
+            if error is None:
+                each.answer.set_result(None)
+            elif not each.answer.cancelled():
+                each.answer.set_exception(error)
+                each.answer.exception()  # whoever asked may be gone
+
+    async def _merge(self, together: list["_Asked"]) -> None:
+        seen = max((self.latest(each.seen) or each.seen for each in together), key=_version)
+        data = {key: value for each in together for key, value in each.changes.items()}
+        body = await self._kube.merge(
+            self._resource, GUARD_NAME, {"data": data}, resource_version=seen.resource_version
+        )
+        self._written = _parameters(body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Changes that somebody asks for, with the parameters that they rely on."""
+
+    seen: GuardParameters
+    changes: Mapping[str, str | None]
+    answer: asyncio.Future[None]
+
+
+def _version(parameters: GuardParameters) -> int:
+    return int(parameters.resource_version)
+
+
+def _parameters(body: Json) -> GuardParameters:
+    return GuardParameters(data=body.get("data") or {}, resource_version=body["metadata"]["resourceVersion"])

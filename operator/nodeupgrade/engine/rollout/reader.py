@@ -123,7 +123,7 @@ class InformedFleet:
     Args:
         kube: The API server.
         namespace: The namespace of agent pods.
-        on_change: Called with the name of a NodeUpgrade whose objects changed; with None if it may be any of them.
+        on_change: Called with the name of a node of which an object has changed.
         on_error: Called with kind and error when listing or watching fails.
     """
 
@@ -132,7 +132,7 @@ class InformedFleet:
         kube: KubeApi,
         namespace: str,
         *,
-        on_change: Callable[[str | None], None] = lambda _name: None,
+        on_change: Callable[[NodeName], None] = lambda _name: None,
         on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
         timing: Timing | None = None,
     ) -> None:
@@ -144,10 +144,10 @@ class InformedFleet:
             return lambda problem: on_error(resource.kind, problem)
 
         self.nodes = Informer(
-            kube, NODES, view_node, on_change=self._node_changed, on_error=trouble(NODES), timing=timing
+            kube, NODES, view_node, on_change=self._object_changed, on_error=trouble(NODES), timing=timing
         )
         self.tasks = Informer(
-            kube, TASKS, parse_task, on_change=self._task_changed, on_error=trouble(TASKS), timing=timing
+            kube, TASKS, parse_task, on_change=self._object_changed, on_error=trouble(TASKS), timing=timing
         )
         self.agents = Informer(
             kube, PODS.within(namespace), AgentViews(), labels=AGENT_LABELS, on_change=self._agent_changed,
@@ -208,20 +208,13 @@ class InformedFleet:
         """Report whether there is an informer for a resource."""
         return any(informer.resource == resource for informer in self.informers)
 
-    def _node_changed(self, delta: Delta[NodeView]) -> None:
-        if _differs(delta):
-            self._on_change(None)
-
-    def _task_changed(self, delta: Delta[Task]) -> None:
-        if _differs(delta):
-            for name in {task.spec.upgrade_ref.name for task in (delta.before, delta.after) if task is not None}:
-                self._on_change(name)
+    def _object_changed(self, delta: Delta[NodeView] | Delta[Task]) -> None:
+        if _differs(delta) and (changed := delta.after or delta.before) is not None:
+            self._on_change(changed.name)
 
     def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
-        pod = delta.after or delta.before
-        task = None if pod is None else self.tasks.get(pod.node)
-        if delta.before != delta.after:
-            self._on_change(None if task is None else task.spec.upgrade_ref.name)
+        if delta.before != delta.after and (pod := delta.after or delta.before) is not None:
+            self._on_change(pod.node)
 
 
 def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:

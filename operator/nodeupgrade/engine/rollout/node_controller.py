@@ -1,0 +1,112 @@
+"""The controller of nodes in flight: decides what comes next for one node, and writes it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, StartTask, Wait
+from nodeupgrade.domain.rollout.flight import needs_pods
+from nodeupgrade.domain.rollout.planner import advance_node
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.election import require_term
+from nodeupgrade.engine.rollout.action_events import events
+from nodeupgrade.engine.rollout.actuator import Actuator
+from nodeupgrade.engine.rollout.recorder import EventRecorder
+from nodeupgrade.engine.rollout.result import Result, RolloutMemory, wait_over_in
+from nodeupgrade.engine.rollout.snapshots import Snapshots
+from nodeupgrade.ports.kube import NotFoundError, RejectedError, UnavailableError
+
+
+@dataclass(slots=True)
+class NodeController:
+    """Reconciles one node in flight at a time; may be stopped after any write and resumed by any other instance.
+
+    It touches only nodes whose slot is on record. A node with nothing left to be done is handed to the controller of
+    rollouts, which frees the slot; from then on, this one leaves the node alone.
+
+    Args:
+        snapshots: What to decide on.
+        recorder: Takes note of events.
+        on_slot_unused: Called with the name of a NodeUpgrade when one of its slots can be freed.
+    """
+
+    snapshots: Snapshots
+    recorder: EventRecorder
+    on_slot_unused: Callable[[str], None] = lambda _name: None
+
+    async def reconcile(self, rollout: str, name: NodeName) -> Result:
+        """Decide once what comes next for a node, and do it.
+
+        Raises:
+            NotLeadingError: Another leader has taken over.
+            UnavailableError: Something cannot be read at the moment.
+        """
+        memory = self.snapshots.memory(rollout)
+        try:
+            fleet = await self.snapshots.of_node(rollout, name)
+        except NotFoundError:
+            return Result(over=True)
+        if (term := self.snapshots.term) is not None:
+            require_term(fleet, term)
+            if fleet.epoch != fleet.upgrade.epoch:
+                return Result(over=True)  # the controller of rollouts takes over first
+        if needs_pods(fleet, name, self.snapshots.kube.utcnow()):
+            fleet = await self.snapshots.with_pods(fleet, (name,))
+        actions = advance_node(fleet, name, now := self.snapshots.kube.utcnow())
+        if not actions or isinstance(actions[0], FreeSlot):
+            self._hand_over(memory, rollout, actions)
+            return Result(over=True)
+        applied, complete = await self._carry_out(memory, fleet, actions)
+        return Result(
+            actions=actions,
+            applied=applied,
+            conflicted=not complete,
+            upgrade=fleet.upgrade,
+            in_flight=(name,),
+            wait_over_in=wait_over_in(actions, now),
+        )
+
+    def _hand_over(self, memory: RolloutMemory, rollout: str, actions: tuple[NodeAction, ...]) -> None:
+        for action in actions:
+            if isinstance(action, FreeSlot):
+                memory.done[action.node] = action
+                self.on_slot_unused(rollout)
+
+    async def _carry_out(
+        self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
+    ) -> tuple[tuple[NodeAction, ...], bool]:
+        """Carry out actions up to the first that fails; return those that succeeded, and whether all did."""
+        actuator = Actuator(
+            self.snapshots.kube, self.snapshots.agents, fleet.upgrade, fleet.epoch, self.snapshots.guard
+        )
+        applied = list[NodeAction]()
+        for action in actions:
+            try:
+                done = await actuator.carry_out(action)
+            except (RejectedError, UnavailableError) as error:
+                if isinstance(action, StartTask) and isinstance(error, UnavailableError):
+                    memory.starts_unanswered.add(action.node)
+                self._failed(memory, action, str(error))
+                return tuple(applied), False
+            except asyncio.CancelledError:
+                if isinstance(action, StartTask):
+                    memory.starts_unanswered.add(action.node)
+                raise
+            if done is None:
+                memory.recent = None  # it may be what the action relied on
+                return tuple(applied), False
+            if isinstance(done, MarkTask | StartTask):
+                memory.starts_unanswered.discard(done.node)
+            memory.failures.succeeded(done, self.snapshots.kube.utcnow())
+            self.recorder.record(events(done, fleet.upgrade))
+            applied.append(done)
+        return tuple(applied), True
+
+    def _failed(self, memory: RolloutMemory, action: NodeAction, problem: str) -> None:
+        if (node := getattr(action, "node", None)) is not None:
+            memory.failures.failed(node, type(action), problem, self.snapshots.kube.utcnow())
+
+    def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
+        """Take note that a node could not be reconciled for a reason that nobody has foreseen."""
+        self.snapshots.memory(rollout).failures.failed(name, Wait, problem, self.snapshots.kube.utcnow())

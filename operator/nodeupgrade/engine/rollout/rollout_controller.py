@@ -1,0 +1,253 @@
+"""The controller of rollouts: frees slots, claims and admits nodes, and writes the status of a NodeUpgrade."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.actions import Admit, FreeSlot, NodeAction, Refuse, Wait, WriteStatus
+from nodeupgrade.domain.rollout.conditions import of_internal_error
+from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.election import require_term, take_over
+from nodeupgrade.engine.rollout.action_events import events, stub
+from nodeupgrade.engine.rollout.actuator import Actuator
+from nodeupgrade.engine.rollout.recorder import EventRecorder
+from nodeupgrade.engine.rollout.result import Result, RolloutMemory, wait_over_in
+from nodeupgrade.engine.rollout.snapshots import Snapshots
+from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
+from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
+
+WRITES_AT_ONCE = 32
+"""Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
+has room for the nodes in flight.
+"""
+
+PATIENCE_SECONDS = 5.0
+"""How long these writes may take in all; what is not answered by then is broken off, and tried again later."""
+
+_OF_THE_STATUS = (Admit, FreeSlot, Refuse, Wait)
+"""Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
+
+
+@dataclass(slots=True)
+class RolloutController:
+    """Reconciles NodeUpgrades; may be stopped after any write and resumed by any other instance.
+
+    It never touches a node: that is the business of the controller of nodes, once their slots are on record.
+
+    Args:
+        snapshots: What to plan with.
+        recorder: Takes note of events.
+    """
+
+    snapshots: Snapshots
+    recorder: EventRecorder
+    _sweep: Sweep = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.snapshots
+        self._sweep = Sweep(own.kube, own.source, own.agents.namespace)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        """Return the names of all NodeUpgrades that may need work."""
+        known = await self.snapshots.source.upgrades_listed()
+        return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
+
+    async def sweep(self) -> tuple[NodeAction, ...]:
+        """Remove orphaned cordons, entries of the readiness guard that no run needs, and agents that serve no run."""
+        own = self.snapshots
+        removed = await self._sweep.make()
+        await self._sweep.lower_guards()
+        await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
+        return removed
+
+    async def reconcile(self, name: str) -> Result:
+        """Plan a rollout once, and carry the plan out; if it does not exist, there is nothing to do.
+
+        Raises:
+            NotLeadingError: Another leader has taken over.
+            RejectedError, UnavailableError: The NodeUpgrade cannot be read or written at the moment.
+        """
+        memory, kube = self.snapshots.memory(name), self.snapshots.kube
+        try:
+            fleet = await self.snapshots.of_rollout(name)
+        except NotFoundError:
+            self.snapshots.forget(name)
+            self.snapshots.health.forget(name)
+            return Result(over=True)
+        upgrade = fleet.upgrade
+        memory.done = {node: action for node, action in memory.done.items() if node in in_flight(fleet)}
+        if await self._taken_over(memory, fleet):
+            return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
+        began = time.thread_time()
+        planned = plan(fleet, now := kube.utcnow())
+        cost = time.thread_time() - began
+        while planned.unread:
+            fleet = await self.snapshots.with_pods(fleet, planned.unread)
+            began = time.thread_time()
+            planned = plan(fleet, now := kube.utcnow())
+            cost += time.thread_time() - began
+        applied, complete = await self._carry_out(memory, fleet, planned.actions)
+        slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), in_flight(fleet))
+        return Result(
+            actions=planned.actions,
+            applied=tuple(applied),
+            conflicted=not complete,
+            over=not planned.actions and (upgrade.finished or upgrade.deleting),
+            upgrade=upgrade,
+            in_flight=slots,
+            wait_over_in=wait_over_in(planned.actions, now),
+            cost=cost,
+        )
+
+    async def crashed(self, name: str, problem: str) -> None:
+        """Forget what failed lately for a rollout, as a restart would, and tell people what nobody has foreseen.
+
+        Raises:
+            NodeUpgradeError: The API server does not let it be told.
+        """
+        memory, kube = self.snapshots.memory(name), self.snapshots.kube
+        memory.failures, memory.recent = RolloutMemory().failures, None
+        body, now = await kube.get(UPGRADES, name), kube.utcnow().replace(microsecond=0)
+        told = of_internal_error(problem, body["metadata"].get("generation", 0), now)
+        status = body.get("status") or {}
+        known = [
+            {**each, "message": shorten(each.get("message", ""), CONDITION_MESSAGE_LENGTH)}
+            for each in status.get("conditions") or []
+            if each["type"] != told.type
+        ]
+        if any(each["message"] == told.message for each in status.get("conditions") or []):
+            return
+        about = stub(UPGRADES, name, body["metadata"]["uid"])
+        self.recorder.record([Event(regarding=about, reason=Reason.INTERNAL_ERROR, message=told.message, warning=True)])
+        status = {**status, "conditions": [*known, to_json(told)]}
+        version = body["metadata"]["resourceVersion"]
+        await kube.replace_status(UPGRADES, name, status, resource_version=version)
+
+    async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
+        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
+        if (term := self.snapshots.term) is None:
+            return False
+        require_term(fleet, term)
+        if fleet.epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or in_flight(fleet)):
+            return False
+        memory.recent = None
+        with contextlib.suppress(ConflictError, NotFoundError):
+            await take_over(self.snapshots.kube, fleet)
+        return True
+
+    async def _carry_out(
+        self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
+    ) -> tuple[list[NodeAction], bool]:
+        """Carry out a plan: what is for the rollout itself in order, and for waiting nodes at the same time.
+
+        A write that is refused for one node affects no other, nor the status: an action for one node never depends on
+        what the same plan decides for another. Return the actions that succeeded, and whether all did.
+        """
+        writing = _Writing(memory, self.snapshots, self.recorder, fleet)
+        own = asyncio.ensure_future(writing.for_rollout([each for each in actions if _node_of(each) is None]))
+        others = asyncio.ensure_future(writing.for_nodes([each for each in actions if _node_of(each) is not None]))
+        try:
+            await asyncio.wait({own, others})
+        finally:
+            own.cancel()
+            others.cancel()
+            await asyncio.gather(own, others, return_exceptions=True)
+        return writing.applied, own.result() and others.result()
+
+
+@dataclass(slots=True)
+class _Writing:
+    """The writes of one plan.
+
+    Attributes:
+        applied: the actions that succeeded.
+    """
+
+    memory: RolloutMemory
+    snapshots: Snapshots
+    recorder: EventRecorder
+    fleet: FleetSnapshot
+    applied: list[NodeAction] = field(default_factory=list)
+    _actuator: Actuator = field(init=False)
+    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
+    _unanswered: set[type[NodeAction]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        own = self.snapshots
+        self._actuator = Actuator(own.kube, own.agents, self.fleet.upgrade, self.fleet.epoch, own.guard)
+
+    async def for_rollout(self, actions: Iterable[NodeAction]) -> bool:
+        """Carry out actions in order; return whether all succeeded."""
+        for action in actions:
+            if isinstance(action, WriteStatus):
+                self.memory.status_writes, self.memory.recent = self.memory.status_writes + 1, None
+            try:
+                done = await self._actuator.carry_out(action)
+            except (ConflictError, NotFoundError):
+                return False
+            if done is None:
+                return False
+            self._succeeded(done)
+        return True
+
+    async def for_nodes(self, actions: Iterable[NodeAction]) -> bool:
+        """Carry out actions for nodes, those of one node in order; return whether all succeeded."""
+        by_node = dict[NodeName | None, list[NodeAction]]()
+        for action in actions:
+            by_node.setdefault(_node_of(action), []).append(action)
+        if not by_node:
+            return True
+        writes = {asyncio.ensure_future(self._for_node(each)): each for each in by_node.values()}
+        try:
+            done, late = await asyncio.wait(writes, timeout=PATIENCE_SECONDS)
+        finally:
+            for write in writes:
+                write.cancel()
+            await asyncio.gather(*writes, return_exceptions=True)
+        for write in late:
+            self._failed(writes[write][0], f"the API server has not answered for {PATIENCE_SECONDS:.0f} seconds")
+        return all(write.result() for write in done) and not late
+
+    async def _for_node(self, actions: Iterable[NodeAction]) -> bool:
+        for action in actions:
+            async with self._permits:
+                if type(action) in self._unanswered:
+                    return False
+                try:
+                    done = await self._actuator.carry_out(action)
+                except (RejectedError, UnavailableError) as error:
+                    self._unanswered |= {type(action)} if isinstance(error, UnavailableError) else set()
+                    self._failed(action, str(error))
+                    return False
+            if done is None:
+                return False
+            self._succeeded(done)
+        return True
+
+    def _succeeded(self, action: NodeAction) -> None:
+        self.memory.failures.succeeded(action, self.snapshots.kube.utcnow())
+        self.recorder.record(events(action, self.fleet.upgrade))
+        self.applied.append(action)
+
+    def _failed(self, action: NodeAction, problem: str) -> None:
+        if (node := _node_of(action)) is not None:
+            self.memory.failures.failed(node, type(action), problem, self.snapshots.kube.utcnow())
+
+
+def _node_of(action: NodeAction) -> NodeName | None:
+    """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
+    return None if isinstance(action, _OF_THE_STATUS) else getattr(action, "node", None)
+
+
+def _needs_work(upgrade: Upgrade | None) -> bool:
+    """Report whether there may be something to do; an unreadable NodeUpgrade counts, so that this is reported."""
+    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_asked

@@ -1,0 +1,127 @@
+"""An operator without queues: whoever tests it says when, and everything is done once at a time."""
+
+import asyncio
+from collections.abc import Mapping
+
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.catalogue import read_upgrade
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.rollout.actions import NodeAction
+from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.election import Term
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
+from nodeupgrade.engine.rollout.result import Result
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.health import HealthSource
+from nodeupgrade.ports.kube import UPGRADES, NotFoundError
+
+
+class Passes:
+    """Both controllers of one operator. A pass reconciles every node in flight once, then the rollout.
+
+    Args:
+        kube, agents, operator_node, health, term: See ``build_controllers``.
+        fleet: Source of objects; live lists by default, made once for all nodes of a pass and once for the rollout.
+    """
+
+    def __init__(
+        self,
+        kube: TypedKube,
+        agents: AgentPodSettings,
+        *,
+        operator_node: str | None = None,
+        fleet: FleetSource | None = None,
+        health: HealthSource | None = None,
+        term: Term | None = None,
+    ) -> None:
+        self._kube = kube
+        self._lists = _OnceListed(LiveFleet(kube, agents.namespace))
+        self._operator = build_controllers(
+            kube,
+            agents,
+            operator_node=operator_node,
+            source=fleet or self._lists,
+            health=health,
+            term=term,
+            recent_seconds=float("inf"),
+        )
+        self.rollouts, self.nodes, self.snapshots = (
+            self._operator.rollouts,
+            self._operator.nodes,
+            self._operator.snapshots,
+        )
+
+    async def reconcile(self, name: str) -> Result:
+        """Make one pass over one NodeUpgrade."""
+        try:
+            flying = read_upgrade(await self._kube.get(UPGRADES, name)).status.in_flight
+        except NotFoundError:
+            flying = ()
+        self._renew(name)
+        looks = [asyncio.ensure_future(self.nodes.reconcile(name, node)) for node in flying]
+        try:
+            nodes = [await look for look in looks]
+            self._renew(name)
+            rollout = await self.rollouts.reconcile(name)
+        finally:
+            for look in looks:
+                look.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
+            await self._operator.recorder.flush()
+        made = [*nodes, rollout]
+        waits = [each.wait_over_in for each in made if each.wait_over_in is not None]
+        return Result(
+            actions=tuple(action for each in made for action in each.actions),
+            applied=tuple(action for each in made for action in each.applied),
+            conflicted=any(each.conflicted for each in made),
+            over=rollout.over and not any(each.actions for each in nodes),
+            upgrade=rollout.upgrade,
+            in_flight=rollout.in_flight,
+            wait_over_in=min(waits, default=None),
+        )
+
+    async def gather(self, name: str) -> FleetSnapshot:
+        """Read everything that the next pass depends on, with the pods that it asks for."""
+        self._renew(name)
+        fleet = await self.snapshots.of_rollout(name)
+        while missing := plan(fleet, self._kube.utcnow()).unread:
+            fleet = await self.snapshots.with_pods(fleet, missing)
+        return fleet
+
+    async def unfinished(self) -> tuple[str, ...]:
+        """Return the names of all NodeUpgrades that may need work."""
+        return await self.rollouts.unfinished()
+
+    async def sweep(self) -> tuple[NodeAction, ...]:
+        """Remove what no rollout is responsible for."""
+        return await self.rollouts.sweep()
+
+    def _renew(self, name: str) -> None:
+        self._lists.seen = None
+        self.snapshots.memory(name).recent = None
+
+
+class _OnceListed(FleetSource):
+    """Lists everything once, until it is told to do so again."""
+
+    def __init__(self, lists: LiveFleet) -> None:
+        self._lists = lists
+        self.seen: FleetObjects | None = None
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:
+        seen = self.seen = self.seen or await self._lists.read(upgrade)
+        return seen
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        return await self._lists.nodes_known()
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        return await self._lists.tasks_opened(version)
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        return await self._lists.upgrades_listed()
