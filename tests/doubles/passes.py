@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction
-from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.flight import needs_pods
+from nodeupgrade.domain.rollout.planner import advance_node, plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -62,11 +64,11 @@ class Passes:
             flying = read_upgrade(await self._kube.get(UPGRADES, name)).status.in_flight
         except NotFoundError:
             flying = ()
-        self._renew(name)
+        self.renew(name)
         looks = [asyncio.ensure_future(self.nodes.reconcile(name, node)) for node in flying]
         try:
             nodes = [await look for look in looks]
-            self._renew(name)
+            self.renew(name)
             rollout = await self.rollouts.reconcile(name)
         finally:
             for look in looks:
@@ -87,9 +89,11 @@ class Passes:
 
     async def gather(self, name: str) -> FleetSnapshot:
         """Read everything that the next pass depends on, with the pods that it asks for."""
-        self._renew(name)
-        fleet = await self.snapshots.of_rollout(name)
-        while missing := plan(fleet, self._kube.utcnow()).unread:
+        self.renew(name)
+        fleet, now = await self.snapshots.of_rollout(name), self._kube.utcnow()
+        flying = fleet.upgrade.status.in_flight
+        fleet = await self.snapshots.with_pods(fleet, [node for node in flying if needs_pods(fleet, node, now)])
+        while missing := plan(fleet, now).unread:
             fleet = await self.snapshots.with_pods(fleet, missing)
         return fleet
 
@@ -101,9 +105,16 @@ class Passes:
         """Remove what no rollout is responsible for."""
         return await self.rollouts.sweep()
 
-    def _renew(self, name: str) -> None:
+    def renew(self, name: str) -> None:
+        """Let everything be read again."""
         self._lists.seen = None
         self.snapshots.memory(name).recent = None
+
+
+def decisions(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
+    """Return what both controllers would do next."""
+    nodes = (action for name in fleet.upgrade.status.in_flight for action in advance_node(fleet, name, now))
+    return (*nodes, *plan(fleet, now).actions)
 
 
 class _OnceListed(FleetSource):

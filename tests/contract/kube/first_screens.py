@@ -147,7 +147,6 @@ async def first_hour(server: ApiServer, admin: KubeClient, name: str) -> AsyncIt
         try:
             yield hour
         finally:
-            await hour.operator.close()
             await asyncio.to_thread(_clear_away, server, NodeName(hour.node))
 
 

@@ -86,7 +86,7 @@ async def compare_with_decisions(scene: Scene, name: str) -> int:
         return 0
     seats = {node: seat(rollout, node, scene.now) for node in rollout.fleet.nodes}
     started = {node for node, place in seats.items() if place is not None and place.waits.startswith("nothing")}
-    planned = plan(rollout.fleet, scene.now)
+    planned = plan(rollout.fleet, scene.now).actions
     admitted = {action.node for action in planned if isinstance(action, Admit)}
     if any(isinstance(action, FreeSlot) for action in planned):
         assert started <= admitted

@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nodeupgrade.engine.rollout.passes import PassOptions
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
@@ -15,7 +14,6 @@ from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
-FOLLOW_SECONDS = 60.0
 FAILED = {Verdict.FAILED.value, Verdict.ROLLED_BACK.value}
 
 
@@ -29,7 +27,6 @@ class Case:
     threshold: int
     per_zone: int
     manual: bool
-    follows: bool
     happenings: dict[int, tuple[str, int]]
     names: list[str] = field(init=False)
 
@@ -66,7 +63,6 @@ CASES = st.builds(
     threshold=st.integers(1, 5),
     per_zone=st.integers(1, 3),
     manual=st.booleans(),
-    follows=st.booleans(),
     happenings=st.dictionaries(
         st.integers(2, 40), st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 4)), max_size=8
     ),
@@ -80,8 +76,7 @@ def test_no_budget_is_exceeded_and_it_ends(case: Case) -> None:
 
 
 async def live_through(case: Case) -> None:
-    pace = PassOptions(follow=FOLLOW_SECONDS if case.follows else 0.0)
-    scene = Scene(parts=dict(zip(case.names, case.parts, strict=True)), pace=pace)
+    scene = Scene(parts=dict(zip(case.names, case.parts, strict=True)))
     for number, name in enumerate(case.names):
         await scene.fleet.add_node(name, overrides={"metadata": {"labels": {"zone": "ab"[number % 2]}}})
     await scene.apply(**case.spec)

@@ -6,27 +6,27 @@ A trial is drawn from a number; ``TRIAL=n pytest …`` plays one again.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from nodeupgrade.engine.rollout.passes import PassOptions
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
-from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"
@@ -74,41 +74,52 @@ class Erratic(InMemoryKube):
 
 
 class Operator:
-    """One operator as it runs in a cluster; ``passing`` is the pass that goes on."""
+    """One operator as it runs in a cluster: the rollout and each of its nodes are reconciled by themselves.
+
+    Attributes:
+        working: what is being reconciled: by node, or the rollout under None.
+    """
 
     def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
+        self.dice = kube.dice
         fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
-        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        pace = PassOptions(
-            rest=kube.dice.choice([0.0, 1e6]),
-            patience=kube.dice.choice([0.0, 0.0, None]),
-            follow=kube.dice.choice([0.0, 3.0, 1e6]),
+        self.operator = build_controllers(
+            WriteThrough(kube, fleet),
+            AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
+            source=fleet,
+            recent_seconds=self.dice.choice([0.0, 3.0, 1e6]),
             clock=clock,
         )
-        self.rollouts = Passes(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace)
         self.following = asyncio.ensure_future(fleet.run())
-        self.passing: asyncio.Future[Any] | None = None
+        self.telling = asyncio.ensure_future(self.operator.recorder.run())
+        self.working: dict[NodeName | None, asyncio.Future[Any]] = {}
 
-    def start(self) -> None:
-        """Begin a pass, unless one goes on."""
-        if self.passing is None or self.passing.done():
-            self.check()
-            self.passing = asyncio.ensure_future(self.rollouts.reconcile(NAME))
+    def start(self, nodes: Iterable[str]) -> None:
+        """Begin to reconcile some of what nobody works on, in any order."""
+        self.check()
+        keys = [None, *map(NodeName, nodes)]
+        for key in self.dice.sample(keys, len(keys)):
+            if key not in self.working and self.dice.random() < 0.7:
+                job = (
+                    self.operator.rollouts.reconcile(NAME) if key is None else self.operator.nodes.reconcile(NAME, key)
+                )
+                self.working[key] = asyncio.ensure_future(job)
 
     def check(self) -> None:
-        """A pass may fail as the API server does, and in no other way."""
-        if self.passing is not None and self.passing.done() and not self.passing.cancelled():
-            error = self.passing.exception()
-            if error is not None and not isinstance(error, NodeUpgradeError):
-                raise error
+        """It may fail as the API server does, and in no other way."""
+        for key, job in [*self.working.items()]:
+            if job.done():
+                del self.working[key]
+                error = job.exception()
+                if error is not None and not isinstance(error, NodeUpgradeError):
+                    raise error
 
     async def die(self) -> None:
         """Stop in the middle of whatever goes on."""
-        for each in (self.following, self.passing):
-            if each is not None:
-                each.cancel()
-        await asyncio.gather(self.following, *filter(None, [self.passing]), return_exceptions=True)
-        await self.rollouts.close()
+        jobs = [self.following, self.telling, *self.working.values()]
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
 
 
 class Trial:
@@ -150,8 +161,7 @@ class Trial:
     async def step(self, operators: list[Operator]) -> None:
         self.now += timedelta(seconds=1)
         for operator in operators:
-            if self.dice.random() < 0.7:
-                operator.start()
+            operator.start(self.names)
         if self.dice.random() < 0.06:
             await operators[0].die()
             operators[0] = self.operator()
@@ -214,7 +224,7 @@ class Trial:
         for _ in range(LAST_STEPS):
             self.now += timedelta(seconds=10)
             for operator in operators:
-                operator.start()
+                operator.start(self.names)
             await self.nodes.tick()
             for _ in range(60):
                 await asyncio.sleep(0)
@@ -229,7 +239,7 @@ class Trial:
         assert upgrade.status.in_flight == ()
         nodes = await self.kube.list(NODES)
         assert not any(node["spec"].get("unschedulable") for node in nodes)
-        await operators[0].rollouts.sweep()
+        await operators[0].operator.rollouts.sweep()
         assert not (await self.kube.get(GUARD, GUARD_NAME)).get("data"), "a guard's entry is left behind"
 
 

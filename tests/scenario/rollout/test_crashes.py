@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from tests.doubles.kube_fleet import Part
+from tests.doubles.passes import decisions
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 
@@ -128,10 +128,12 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(plot: Plot, slept:
             if await scene.step():
                 break
             stale = seen[-1 - slept] if len(seen) > slept else seen[0]
-            try:
-                conflicts += not await Actuator(scene.kube, agents, stale.upgrade).apply(plan(stale, scene.now))
-            except (ConflictError, NotFoundError):
-                conflicts += 1
+            actuator = Actuator(scene.kube, agents, stale.upgrade)
+            for action in decisions(stale, scene.now):
+                try:
+                    conflicts += await actuator.carry_out(action) is None
+                except (ConflictError, NotFoundError):
+                    conflicts += 1
             await scene.observe()
         if edit is not None:
             await change(scene, plot, edit)

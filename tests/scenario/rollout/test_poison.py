@@ -1,6 +1,7 @@
 """One NodeUpgrade that this version stumbles over stops no other, and people are told."""
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -161,7 +162,7 @@ async def test_it_is_backed_off(monkeypatch: pytest.MonkeyPatch) -> None:
     async def often() -> bool:
         return min(failures[EVIL], failures[GOOD]) >= 4
 
-    monkeypatch.setattr(queue.random, "uniform", rest)
+    monkeypatch.setattr(random, "uniform", rest)
     await operate(scene, monkeypatch, often)
     assert len(rests) >= 8
 

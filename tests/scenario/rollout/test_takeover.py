@@ -10,12 +10,11 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.election import term_of
 from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
-from nodeupgrade.domain.rollout.planner import advance_node, plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
-from tests.doubles.passes import Passes
+from tests.doubles.passes import Passes, decisions
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.terms import FixedTerm
 
@@ -26,10 +25,7 @@ async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, Nod
     """Let the first leader work until it is about to do this; return what it would do, and with what."""
     while True:
         fleet = await scene.operator.gather("to-1-33")
-        flying = fleet.upgrade.status.in_flight
-        fleet = await scene.operator.snapshots.with_pods(fleet, flying)
-        nodes = (action for name in flying for action in advance_node(fleet, name, scene.now))
-        for action in (*nodes, *plan(fleet, scene.now).actions):
+        for action in decisions(fleet, scene.now):
             if isinstance(action, kind):
                 return Actuator(scene.kube, AGENTS, fleet.upgrade), action
         await scene.step()

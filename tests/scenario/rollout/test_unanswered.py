@@ -1,13 +1,15 @@
 """The start of a node is not answered: it may have taken effect, or take effect any time later."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from nodeupgrade.engine.rollout.lanes import Lanes
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.result import RolloutMemory
+from nodeupgrade.engine.rollout.snapshots import Snapshots
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
@@ -54,6 +56,11 @@ async def most_at_work(steps: int) -> int:
 @pytest.mark.parametrize("settled", [True, False], ids=["as it is", "the control: nothing is settled"])
 async def test_it_is_settled_before_the_slot_is_given_away(settled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not settled:
-        monkeypatch.setattr(Lanes, "unsettled", frozenset())
+        remembered = Snapshots._as_remembered
+
+        def without(self: Snapshots, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
+            return replace(remembered(self, fleet, memory), starts_unanswered=frozenset())
+
+        monkeypatch.setattr(Snapshots, "_as_remembered", without)
     most = {await most_at_work(steps) for steps in range(12)}
     assert most == ({1} if settled else {1, 2})

@@ -12,8 +12,9 @@ from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
 from nodeupgrade.ports.kube import ForbiddenError
-from tests.unit.controlplane.test_queue import Flaky
+from tests.doubles.kube import InMemoryKube
 
 SETTINGS = OperatorSettings(agents=AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
 
@@ -63,7 +64,7 @@ class Plane:
     fleet: Fleet = field(default_factory=Fleet)
     health: Endless = field(default_factory=Endless)
     notifier: Endless = field(default_factory=Endless)
-    rollouts: Flaky = field(default_factory=Flaky)
+    controllers: Controllers = field(default_factory=lambda: build_controllers(InMemoryKube(), SETTINGS.agents))
     metrics: Metrics = field(default_factory=Metrics)
     elector: Leader = field(default_factory=Leader)
 

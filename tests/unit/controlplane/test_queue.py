@@ -1,31 +1,44 @@
+"""The work queue, and how events, results and failures queue keys."""
+
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.controlplane.queue import GATHERING_SECONDS, Enqueuer, WorkQueue
-from nodeupgrade.controlplane.workers import (
-    BACKOFF_LIMIT_SECONDS,
-    IDLE_SECONDS,
+from nodeupgrade.controlplane.queue import (
+    GATHERING_SECONDS,
     IN_FLIGHT_SECONDS,
-    VERIFYING_SECONDS,
-    backoff,
-    pace,
-    work,
+    LONGEST_BACKOFF_SECONDS,
+    NodeKey,
+    Queues,
+    WorkQueue,
 )
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Release, Wait
+from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
+from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import UnavailableError
+from tests.scenario.rollout.harness import upgrade_object
 
-WAIT = Wait(node=NodeName("a"), reason=Reason.PROGRESSING, message="")
+NODE = NodeName("a")
+WAIT = Wait(node=NODE, reason=Reason.PROGRESSING, message="")
 HOLD = Hold(reason=Reason.PROGRESSING, message="")
 
 
-async def ready(queue: WorkQueue) -> str | None:
-    """The next name, or None if nobody would get one now."""
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def ready(queue: WorkQueue[Any]) -> Any:
+    """The next key, or None if nobody would get one now."""
     taking = asyncio.ensure_future(queue.take())
     await asyncio.sleep(0.01)
     if taking.done():
@@ -34,8 +47,17 @@ async def ready(queue: WorkQueue) -> str | None:
     return None
 
 
-async def test_name_waits_at_most_once() -> None:
-    queue = WorkQueue()
+async def taken(queue: WorkQueue[Any]) -> set[Any]:
+    """All keys that are due now, each processed."""
+    found = set[Any]()
+    while (key := await ready(queue)) is not None:
+        found.add(key)
+        queue.done(key)
+    return found
+
+
+async def test_key_waits_at_most_once() -> None:
+    queue = WorkQueue[str]()
     queue.add("a")
     queue.add("a")
     assert await ready(queue) == "a"
@@ -43,8 +65,8 @@ async def test_name_waits_at_most_once() -> None:
     assert await ready(queue) is None
 
 
-async def test_name_is_worked_on_by_one_worker_and_not_forgotten() -> None:
-    queue = WorkQueue()
+async def test_key_is_worked_on_by_one_worker_and_not_forgotten() -> None:
+    queue = WorkQueue[str]()
     queue.add("a")
     assert await ready(queue) == "a"
     queue.add("a")
@@ -54,63 +76,21 @@ async def test_name_is_worked_on_by_one_worker_and_not_forgotten() -> None:
 
 
 async def test_earlier_time_wins_and_others_do_not_wait_for_it() -> None:
-    now = 0.0
-    queue = WorkQueue(lambda: now)
+    clock = Clock()
+    queue = WorkQueue[str](clock)
     queue.add("late", after=100)
     queue.add("late", after=50)
     queue.add("late", after=70)
     queue.add("soon")
     assert await ready(queue) == "soon"
     assert await ready(queue) is None
-    now = 50.0
+    clock.now = 50.0
     assert await ready(queue) == "late"
 
 
-def test_pace() -> None:
-    release = Release.__new__(Release)
-    assert pace(Result(over=True)) is None
-    assert pace(Result(conflicted=True)) == 0
-    assert pace(Result(actions=(release,), in_flight=True)) == 0
-    assert pace(Result(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
-    assert pace(Result(actions=(HOLD,))) == IDLE_SECONDS
-    assert pace(Result(actions=(WAIT,), in_flight=True, whole_in=0.5)) == 0.5
-    assert pace(Result(in_flight=True, whole_in=60.0)) == IN_FLIGHT_SECONDS
-    verifying = Wait(node=NodeName("a"), reason=Reason.NOT_YET_VERIFIED, message="")
-    assert pace(Result(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
-    known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
-    assert pace(Result(actions=(WAIT, known), in_flight=True, wait_over_in=3.5)) == 3.5
-    assert pace(Result(actions=(verifying, known), in_flight=True, wait_over_in=3.5)) == VERIFYING_SECONDS
-
-
-def test_backoff_grows_up_to_a_limit() -> None:
-    assert backoff(1) <= 2 < backoff(4) <= backoff(1000) + BACKOFF_LIMIT_SECONDS <= 2 * BACKOFF_LIMIT_SECONDS
-
-
-class Flaky:
-    """Fails twice, then is over."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-
-    async def reconcile(self, name: str) -> Result:
-        self.passes += 1
-        if self.passes < 3:
-            raise UnavailableError("away", after=3 * BACKOFF_LIMIT_SECONDS)
-        return Result(over=True)
-
-    async def start_anew(self, name: str, problem: str) -> None:
-        raise AssertionError(name, problem)
-
-    async def unfinished(self) -> tuple[str, ...]:
-        return ()
-
-    async def sweep(self) -> tuple[NodeAction, ...]:
-        return ()
-
-
-async def test_a_name_rests_whoever_adds_it() -> None:
-    now = 0.0
-    queue = WorkQueue(lambda: now)
+async def test_a_key_rests_whoever_adds_it() -> None:
+    clock = Clock()
+    queue = WorkQueue[str](clock)
     queue.add("a")
     assert await ready(queue) == "a"
     queue.add("a")
@@ -120,78 +100,138 @@ async def test_a_name_rests_whoever_adds_it() -> None:
     assert await ready(queue) == "b"
     assert await ready(queue) is None
     assert len(queue) == 1
-    now = 10.0
+    clock.now = 10.0
     assert await ready(queue) == "a"
 
 
-async def test_news_of_nodes_concerns_all_that_are_active_and_is_gathered() -> None:
-    now = 0.0
-    queue = WorkQueue(lambda: now)
-    enqueuer = Enqueuer(queue)
-    for name in ("a", "b", "c"):
-        enqueuer.upgrade_changed(name)
-        assert await ready(queue) == name
-        queue.done(name)
-    enqueuer.over("b")
-    enqueuer.fleet_changed(None)
-    enqueuer.fleet_changed("unheard-of")
-    assert await ready(queue) is None
-    now = GATHERING_SECONDS
-    assert {await ready(queue) for _ in range(4)} == {"a", "c", "unheard-of", None}
+def test_back_off_grows_up_to_a_limit_until_it_is_forgotten() -> None:
+    queue = WorkQueue[str](lambda: 0.0)
+    waits = [queue.back_off("a") for _ in range(20)]
+    assert waits[0] <= 2 < waits[3] <= waits[5]
+    assert LONGEST_BACKOFF_SECONDS / 2 <= waits[-1] <= LONGEST_BACKOFF_SECONDS
+    assert queue.back_off("b") <= 2, "each key has its own"
+    queue.forget("a")
+    assert queue.back_off("a") <= 2
 
 
-async def test_a_name_rests_for_as_long_as_it_took_to_plan() -> None:
-    """Not for as long as the pass waited for the API server: that keeps nobody from anything."""
-    now = 0.0
-
-    class Planner(Flaky):
-        async def reconcile(self, name: str) -> Result:
-            nonlocal now
-            now += 100
-            self.passes += 1
-            return Result(conflicted=True, cost=10)
-
-    queue, rollouts = WorkQueue(lambda: now), Planner()
-    queue.add("a")
-    worker = asyncio.ensure_future(work(queue, Enqueuer(queue), rollouts, Metrics(), Silence()))
-    await asyncio.sleep(0.01)
-    assert rollouts.passes == 1
-    now += 9
-    queue.add("a")
-    await asyncio.sleep(0.01)
-    assert rollouts.passes == 1
-    now += 1
-    queue.add("a")
-    await asyncio.sleep(0.01)
-    assert rollouts.passes == 2
-    worker.cancel()
+def test_pace() -> None:
+    release, flying = Release.__new__(Release), (NODE,)
+    assert pace(Result(over=True)) is None
+    assert pace(Result(conflicted=True)) == CONFLICT_SECONDS
+    assert pace(Result(actions=(release,), in_flight=flying)) == 0
+    assert pace(Result(actions=(WAIT, HOLD), in_flight=flying)) == IN_FLIGHT_SECONDS
+    assert pace(Result(actions=(HOLD,))) == IDLE_SECONDS
+    verifying = Wait(node=NODE, reason=Reason.NOT_YET_VERIFIED, message="")
+    assert pace(Result(actions=(verifying,), in_flight=flying)) == VERIFYING_SECONDS
+    known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
+    assert pace(Result(actions=(known,), in_flight=flying, wait_over_in=3.5)) == 3.5
+    assert pace(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
 
 
-class Silence:
-    """Tells nobody."""
+def result(*flying: str, generation: int = 1, over: bool = False) -> Result:
+    body = upgrade_object()
+    body["metadata"] |= {"uid": "u", "resourceVersion": "1", "generation": generation}
+    return Result(upgrade=parse_upgrade(body), in_flight=tuple(map(NodeName, flying)), over=over)
 
-    def offer(self, upgrade: Upgrade) -> None:
-        pass
+
+async def test_nodes_are_queued_once_they_are_in_flight_and_with_their_rollout() -> None:
+    clock = Clock()
+    queues = Queues(clock)
+    queues.node_changed(NODE)
+    queues.rollout_reconciled("r", result("a", "b"))
+    assert await taken(queues.nodes) == {NodeKey("r", NodeName("a")), NodeKey("r", NodeName("b"))}
+    queues.rollout_reconciled("r", result("a", "c"))
+    assert await taken(queues.nodes) == {NodeKey("r", NodeName("c"))}, "only who is new, at once"
+    clock.now += IN_FLIGHT_SECONDS
+    assert await taken(queues.nodes) == {NodeKey("r", NodeName("a"))}, "the others at a fixed rhythm"
+    queues.rollout_reconciled("r", result("a", "c", generation=2))
+    assert len(await taken(queues.nodes)) == 2, "all, if somebody asks something else"
+    queues.rollout_reconciled("r", result(over=True))
+    clock.now += IN_FLIGHT_SECONDS
+    queues.node_changed(NODE)
+    clock.now += IN_FLIGHT_SECONDS
+    assert await taken(queues.nodes) == set()
 
 
-async def test_failed_passes_are_made_again() -> None:
-    now = 0.0
-    queue, rollouts, metrics = WorkQueue(lambda: now), Flaky(), Metrics()
-    queue.add("a")
-    worker = asyncio.ensure_future(work(queue, Enqueuer(queue), rollouts, metrics, Silence()))
-    for passes in (1, 2, 3):
+async def test_news_of_a_node_in_flight_is_gathered() -> None:
+    clock = Clock()
+    queues = Queues(clock)
+    queues.rollout_reconciled("r", result("a"))
+    await taken(queues.nodes)
+    for name in ("a", "a", "of-no-rollout"):
+        queues.node_changed(NodeName(name))
+    assert await taken(queues.nodes) == set()
+    clock.now += GATHERING_SECONDS
+    assert await taken(queues.nodes) == {NodeKey("r", NODE)}
+    assert await taken(queues.rollouts) == set()
+
+
+class Worker:
+    """One worker on one key, with a clock of its own."""
+
+    def __init__(self, *results: object) -> None:
+        self.clock, self.results, self.calls = Clock(), [*results], 0
+        self.crashes = list[str]()
+        self.queue, self.metrics = WorkQueue[str](self.clock), Metrics()
+        self.queue.add("a")
+        self.task = asyncio.ensure_future(work(self.queue, self.reconcile, self.crashed, self.metrics))
+
+    async def reconcile(self, _key: str, _seconds: object) -> tuple[float, float | None]:
+        self.calls += 1
+        done = self.results.pop(0)
+        if isinstance(done, Exception):
+            raise done
+        assert isinstance(done, tuple)
+        return done
+
+    async def crashed(self, _key: str, problem: str) -> None:
+        self.crashes.append(problem)
+
+    async def after(self, seconds: float) -> int:
+        """How often the key was reconciled by then."""
+        self.clock.now += seconds
+        self.queue.add("another-key-wakes-the-queue", after=10_000)
         await asyncio.sleep(0.01)
-        assert rollouts.passes == passes
-        now += 2 * BACKOFF_LIMIT_SECONDS
-        queue.add("another-key-wakes-the-queue", after=10_000)
-        await asyncio.sleep(0.01)
-        assert rollouts.passes == passes, "not before the API server has asked for it"
-        now += BACKOFF_LIMIT_SECONDS
-        queue.add("another-key-wakes-the-queue", after=10_000)
-    await asyncio.sleep(0.01)
-    worker.cancel()
-    told = {
-        result: metrics.registry.get_sample_value("nodeupgrade_reconcile_total", {"result": result})
-        for result in ("error", "success")
-    }
-    assert told == {"error": 2, "success": 1}
+        return self.calls
+
+    def told(self, result: str) -> float:
+        return self.metrics.registry.get_sample_value("nodeupgrade_reconcile_total", {"result": result}) or 0.0
+
+
+async def test_what_failed_is_reconciled_again_but_not_before_the_api_server_has_asked_for_it() -> None:
+    asked = 3 * LONGEST_BACKOFF_SECONDS
+    worker = Worker(*[UnavailableError("away", after=asked)] * 2, (0.0, None))
+    for calls in (1, 2, 3):
+        assert await worker.after(0) == calls
+        assert await worker.after(asked - 1) == calls
+        assert await worker.after(2) == min(calls + 1, 3)
+    worker.task.cancel()
+    assert worker.told("error") == 2
+
+
+async def test_a_key_rests_as_long_as_it_is_told_to() -> None:
+    worker = Worker((10.0, 0.0), (0.0, None))
+    assert await worker.after(0) == 1
+    worker.queue.add("a")
+    assert await worker.after(9) == 1
+    assert await worker.after(2) == 2
+    worker.task.cancel()
+
+
+async def test_an_error_that_nobody_has_foreseen_is_told_without_its_words() -> None:
+    worker = Worker(KeyError("https://user:password@example.com"), (0.0, None))
+    assert await worker.after(0) == 1
+    assert await worker.after(LONGEST_BACKOFF_SECONDS) == 2
+    worker.task.cancel()
+    (told,) = worker.crashes
+    assert "KeyError" in told
+    assert "password" not in told
+    assert worker.told("internal_error") == 1
+
+
+async def test_a_worker_ends_only_when_it_is_told_to() -> None:
+    worker = Worker((0.0, None))
+    await worker.after(0)
+    worker.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker.task

@@ -99,7 +99,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Plan:
     after = intent if upgrade.finished else _settled(intent, freed, now)
     same_wave = after.position.index == intent.position.index  # else the end of the wave is put on record first
     admitting = after if same_wave else intent
-    entries = admitting.admissions
+    # A node that is freed may be admitted again by a later plan, which has read that it was.
+    entries = tuple(each for each in admitting.admissions if not isinstance(each, Admit) or each.node not in fleet.done)
     settled = _settled(admitting, freed, now, [each.node for each in entries if isinstance(each, Admit)])
     if upgrade.finished and (intent.preparations or not upgrade.retry_asked):
         own = reported(upgrade, settled.rollout.upgrade.status)
