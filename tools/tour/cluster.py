@@ -34,7 +34,6 @@ class TourCluster:
         self._parts = {REFUSES: Part.REFUSE, TURNS_BACK: Part.ROLL_BACK}
         self.kube = InMemoryKube(version="v1.33.13", clock=lambda: self._now)
         self._fleet = FleetSimulator(self.kube, INSTALLED_IN, parts=self._parts)
-        self._operator = Passes(self.kube, AgentPodSettings(namespace=INSTALLED_IN, image="nodeupgrade:tour"))
 
     async def fill(self) -> None:
         """Add the nodes and their pods."""
@@ -74,8 +73,9 @@ class TourCluster:
 
         async def sleep(seconds: float) -> None:
             self._now += timedelta(seconds=seconds)
+            operator = Passes(self.kube, AgentPodSettings(namespace=INSTALLED_IN, image="nodeupgrade:tour"))
             for body in await self.kube.list(UPGRADES):
-                await self._operator.reconcile(body["metadata"]["name"])
+                await operator.reconcile(body["metadata"]["name"])
             await self._fleet.tick()
             await asyncio.sleep(self._pace)
 

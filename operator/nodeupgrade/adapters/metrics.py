@@ -149,15 +149,16 @@ PASSES = MetricSpec(
     "reconcile",
     MetricKind.COUNTER,
     MetricSubject.OPERATOR,
-    "passes over a NodeUpgrade: success, conflict (another client wrote meanwhile; retried at once), error (the API "
-    "server did not do it; retried later), internal_error (a defect of the operator; retried later, others go on)",
+    "NodeUpgrades and nodes in flight that were reconciled: success, conflict (another client wrote meanwhile; retried "
+    "at once), error (the API server did not do it; retried later), internal_error (a defect of the operator; retried "
+    "later, others go on)",
     ("result",),
 )
 PASS_DURATION = MetricSpec(
     "reconcile_duration_seconds",
     MetricKind.HISTOGRAM,
     MetricSubject.OPERATOR,
-    "duration of a pass",
+    "time that it took to reconcile a NodeUpgrade or a node in flight",
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60),
 )
 LEADER = MetricSpec(
@@ -166,12 +167,8 @@ LEADER = MetricSpec(
     MetricSubject.OPERATOR,
     "1 for the replica that leads and therefore writes; 0 for those that stand by",
 )
-QUEUE_DEPTH = MetricSpec(
-    "queue_depth",
-    MetricKind.GAUGE,
-    MetricSubject.OPERATOR,
-    "NodeUpgrades that wait for a pass, including those that are due later",
-)
+QUEUED = "NodeUpgrades and nodes in flight that wait for their turn, including those that are due later"
+QUEUE_DEPTH = MetricSpec("queue_depth", MetricKind.GAUGE, MetricSubject.OPERATOR, QUEUED)
 SYNCED = MetricSpec(
     "informer_synced",
     MetricKind.GAUGE,
@@ -286,10 +283,8 @@ class Metrics:
 
     def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
         """Count that a NodeUpgrade was reconciled, and learn how it stands."""
-        if done.upgrade is None:
-            self._upgrades.pop(name, None)
-        else:
-            self._upgrades[name] = done.upgrade
+        self._upgrades.pop(name, None)
+        self._upgrades |= {} if done.upgrade is None else {name: done.upgrade}
         self.node_reconciled(done, seconds)
 
     def node_reconciled(self, done: Result, seconds: float) -> None:
