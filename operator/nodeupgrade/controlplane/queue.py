@@ -1,4 +1,4 @@
-"""A work queue of keys, as controllers have it: each is queued once, processed by one worker at a time, and may wait."""
+"""A work queue as controllers have it: each key is queued once, processed by one worker at a time, and may wait."""
 
 import asyncio
 import random
