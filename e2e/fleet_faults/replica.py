@@ -13,7 +13,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import RECENT_SECONDS, build_controllers
+from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -59,7 +59,7 @@ async def live(proxy: Proxy, identity: str) -> None:
         AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev"),
         source=fleet,
         term=elector,
-        recent_seconds=RECENT_SECONDS,
+        thrift=IN_A_CLUSTER,
         clock=loop_time,
         on_slot_unused=queues.rollout_changed,
     )

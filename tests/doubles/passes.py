@@ -14,7 +14,7 @@ from nodeupgrade.domain.rollout.planner import advance_node, plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.controllers import Thrift, build_controllers
 from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
@@ -50,7 +50,7 @@ class Passes:
             source=fleet or self._lists,
             health=health,
             term=term,
-            recent_seconds=float("inf"),
+            thrift=Thrift(recent_seconds=float("inf")),
         )
         self.rollouts, self.nodes, self.snapshots = (
             self._operator.rollouts,

@@ -17,7 +17,7 @@ from nodeupgrade.api.configuration import Configuration
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import RECENT_SECONDS, Controllers, build_controllers
+from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, Controllers, build_controllers
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.reader import InformedFleet
@@ -142,7 +142,7 @@ async def control_plane(
             source=fleet,
             health=health,
             term=elector,
-            recent_seconds=RECENT_SECONDS,
+            thrift=IN_A_CLUSTER,
             on_slot_unused=on_rollout_change,
         )
         with served(metrics, metrics_host, metrics_port):

@@ -16,8 +16,21 @@ from nodeupgrade.engine.rollout.snapshots import Snapshots
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 
-RECENT_SECONDS = 1.0
-"""How old what is not cached may be for a node of an operator in a cluster; see ``Snapshots``."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thrift:
+    """What saves requests; by default nothing does, and everything is read each time.
+
+    Attributes:
+        recent_seconds: See ``Snapshots``.
+        gathering_seconds: See ``GuardWriter``.
+    """
+
+    recent_seconds: float = 0.0
+    gathering_seconds: float = 0.0
+
+
+IN_A_CLUSTER = Thrift(recent_seconds=1.0, gathering_seconds=0.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +51,7 @@ def build_controllers(
     source: FleetSource | None = None,
     health: HealthSource | None = None,
     term: Term | None = None,
-    recent_seconds: float = 0.0,
+    thrift: Thrift = Thrift(),
     clock: Callable[[], float] = time.monotonic,
     on_slot_unused: Callable[[str], None] = lambda _name: None,
 ) -> Controllers:
@@ -51,7 +64,7 @@ def build_controllers(
         source: Source of Nodes, tasks, agent pods and other NodeUpgrades; live lists by default.
         health: Source of the readings of health checks; by default nothing is ever known of them.
         term: This leader's term; None if nobody else can write.
-        recent_seconds: See ``Snapshots``; by default everything is read each time.
+        thrift: What saves requests.
         clock: Seconds, monotonic.
         on_slot_unused: See ``NodeController``.
     """
@@ -60,11 +73,11 @@ def build_controllers(
         kube,
         agents,
         source or LiveFleet(kube, agents.namespace),
-        GuardWriter(kube, agents.namespace),
+        GuardWriter(kube, agents.namespace, thrift.gathering_seconds),
         health or NoHealth(),
         operator_node=None if operator_node is None else NodeName(operator_node),
         term=term,
-        recent_seconds=recent_seconds,
+        recent_seconds=thrift.recent_seconds,
         clock=clock,
     )
     return Controllers(

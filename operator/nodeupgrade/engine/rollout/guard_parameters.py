@@ -25,16 +25,22 @@ async def read_parameters(kube: KubeApi, namespace: str) -> GuardParameters | No
 class GuardWriter:
     """Writes the parameters of all nodes; fails if anyone else has changed them since they were read.
 
-    What is asked for while a write is on its way goes out together in the next one. If the API server rejects that,
-    each change is written on its own, so that only the node at fault is refused.
+    What is asked for meanwhile goes out together in one write. If the API server rejects that, each change is written
+    on its own, so that only the node at fault is refused.
+
+    Args:
+        kube: The API server.
+        namespace: The operator's namespace.
+        gathering_seconds: How long a write waits for others that can go out with it.
     """
 
-    def __init__(self, kube: KubeApi, namespace: str) -> None:
+    def __init__(self, kube: KubeApi, namespace: str, gathering_seconds: float = 0.0) -> None:
         self._kube = kube
         self._resource = CONFIGMAPS.within(namespace)
         self._written: GuardParameters | None = None
         self._asked: list[_Asked] = []
         self._turn = asyncio.Lock()
+        self._gathering_seconds = gathering_seconds
 
     def latest(self, seen: GuardParameters | None) -> GuardParameters | None:
         """Return the parameters as they were read, or as they were written since."""
@@ -55,6 +61,7 @@ class GuardWriter:
         self._asked.append(own)
         async with self._turn:
             if not own.answer.done():
+                await asyncio.sleep(self._gathering_seconds)
                 together, self._asked = self._asked, []
                 await self._write(together)
         own.answer.result()
