@@ -40,6 +40,15 @@ def etcd() -> Path:
     return _cached(f"etcd-{ETCD}", _built("go.etcd.io/etcd/server/v3", ETCD))
 
 
+def etcdctl() -> Path:
+    """Return etcd's command line, of the version ``ETCD``.
+
+    Raises:
+        LabError: it cannot be built.
+    """
+    return _cached(f"etcdctl-{ETCD}", _built("go.etcd.io/etcd/etcdctl/v3", ETCD))
+
+
 def prometheus(name: str = "prometheus") -> str:
     """Return Prometheus' program, or the one of its package with another name; its package is not installed.
 

@@ -1,0 +1,154 @@
+"""`kubeadm upgrade` before, during and after a NodeUpgrade."""
+
+from collections.abc import Callable
+
+from e2e.changes import restart_kubelet
+from e2e.cluster import disturbed
+from e2e.kubeadm import configmap, static_pods
+from e2e.kubeadm.row import Row, Seen
+from e2e.kubeadm.stage import NEW, OLD, Stage
+from e2e.lab.binaries.versions import Version
+from e2e.lab.cluster import kubeadm
+from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes.node import Node
+from e2e.lab.process import wait_until
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.failpoints import When, at
+
+WAITS = "90s"
+"""An API server that waits for a restarted etcd is away for more than a minute on a busy machine."""
+DOWN = at(Step.READ_BACK, When.DONE)
+LONGER = {"kubeletDownBudget": "4m", "settle": "5s", "readinessGuard": "Off"}
+MAX_PODS = 240
+
+
+def upgrade_node(node: Node) -> None:
+    """Run `kubeadm upgrade node`.
+
+    Raises:
+        LabError: it fails.
+    """
+    done = kubeadm.upgrade_node(node)
+    if done.returncode:
+        raise LabError(f"kubeadm upgrade node failed: {(done.stdout + done.stderr)[-500:]}")
+
+
+def upgrade_apply(stage: Stage) -> tuple[int, str]:
+    """Run `kubeadm upgrade apply` to the cluster's own release, and wait for the API server."""
+    done = kubeadm.upgrade_apply(stage.control[0], Version.parse(stage.lab.spec.control_plane), waits="5m0s")
+    wait_until("the API server", stage.lab.api.ready, timeout=180)
+    return done.returncode, (done.stdout + done.stderr)[-500:]
+
+
+def config(node: Node) -> bytes:
+    """Return the content of a node's configuration file."""
+    return (node.disk / nodefiles.KUBELET_CONFIG.lstrip("/")).read_bytes()
+
+
+def _before_unasked(stage: Stage) -> Seen:
+    node = stage.worker
+    stage.bring(node, OLD)
+    same = config(node)
+    upgrade_node(node)
+    equal = config(node) == same
+    refused = stage.upgrade("before-refused", NEW, [node])
+    restart_kubelet(node)
+    wait_until("a Ready node", lambda: stage.lab.node_readiness()[node.name], timeout=120)
+    run = stage.upgrade("before-restarted", NEW, [node])
+    said = f"the file's content was {'equal' if equal else 'another'}; first {refused.ended}: “{refused.message}”"
+    wrong = [*refused.wrong("Refused (`ConfigurationDrift`)"), *run.wrong()]
+    return Seen(run=run, said=f"{said}; after `systemctl restart kubelet` as told", complaints=wrong)
+
+
+def _before_asked(stage: Stage) -> Seen:
+    node = stage.worker
+    stage.bring(node, NEW)
+    same = config(node)
+    upgrade_node(node)
+    equal = config(node) == same
+    run = stage.upgrade("before-asked", OLD, [node])
+    said = f"the file's content was {'equal' if equal else 'another'}: no drift, as the kubelet itself reports"
+    return Seen(run=run, said=said, complaints=tuple(run.wrong()))
+
+
+def _during(*, other: bool) -> Callable[[Stage], Seen]:
+    def play(stage: Stage) -> Seen:
+        node, name = stage.worker, f"during-{'other' if other else 'equal'}"
+        stage.bring(node, OLD)
+        same = config(node)
+
+        def meanwhile() -> None:
+            reached()
+            if other:
+                with configmap.changed(stage.lab, maxPods=MAX_PODS):
+                    upgrade_node(node)
+            else:
+                upgrade_node(node)
+            resume()
+
+        with stage.held(node, name, NEW, DOWN) as (reached, resume):
+            run = stage.upgrade(name, NEW, [node], meanwhile=meanwhile, verify=LONGER)
+        found = "the file that kubeadm wrote is there" if config(node) != same else "the file's content is the same"
+        if other:
+            (node.disk / nodefiles.KUBELET_CONFIG.lstrip("/")).write_bytes(same)
+            restart_kubelet(node)
+        said = f"{found}; {run.message}" if run.ended != "Succeeded" else found
+        return Seen(run=run, said=said, complaints=tuple(run.wrong(run.ended)))
+
+    return play
+
+
+def _after(stage: Stage) -> Seen:
+    node = stage.worker
+    stage.bring(node, OLD)
+    run = stage.upgrade("after", NEW, [node])
+    before = node.settled(quiet=2)
+    with configmap.changed(stage.lab, maxPods=MAX_PODS):
+        upgrade_node(node)
+    restart_kubelet(node)
+    lost = disturbed(before, node.settled(quiet=5))
+    upgrade_node(node)
+    restart_kubelet(node)
+    node.settled(quiet=5)
+    said = f"with another `maxPods`, and a restart of the kubelet: {len(lost)} instances disturbed by that"
+    return Seen(run=run, said=said, complaints=(*run.wrong(), *map(str, lost)))
+
+
+def _apply_after_the_way_back(stage: Stage) -> Seen:
+    node = stage.control[0]
+    stage.bring(node, NEW)
+    run = stage.upgrade("apply-back", OLD, [node])
+    before = static_pods.instances(node)
+    code, told = upgrade_apply(stage)
+    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before[name])
+    restart_kubelet(node)  # kubeadm has written its configuration
+    node.settled(quiet=5)
+    said = f"kubeadm ended with {code}; it did not replace {', '.join(kept) or 'nothing'}"
+    return Seen(run=run, said=said, complaints=(*run.wrong(), *((told,) if code else ())))
+
+
+def _apply_after(stage: Stage) -> Seen:
+    node = stage.control[0]
+    stage.bring(node, OLD)
+    run = stage.upgrade("apply-there", NEW, [node])
+    lines = sum(text != static_pods.UID_LINE.sub("", text) for text in static_pods.manifests(node).values())
+    before = static_pods.instances(node)
+    code, told = upgrade_apply(stage)
+    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before[name])
+    restart_kubelet(node)
+    node.settled(quiet=5)
+    said = f"kubeadm ended with {code}; {lines} manifests had the line; it did not replace {', '.join(kept) or 'any'}"
+    return Seen(run=run, said=said, complaints=(*run.wrong(), *((told,) if code else ())))
+
+
+ROWS = (
+    Row(name="node/before", does=f"`kubeadm upgrade node` on the worker before {OLD} → {NEW}", play=_before_unasked),
+    Row(name="node/before-asked", does=f"the same before {NEW} → {OLD}: this kubelet may be asked", play=_before_asked),
+    Row(name="node/during", does="the same while the node has no kubelet", play=_during(other=False)),
+    Row(name="node/during-other", does="the same, and the file's content is another", play=_during(other=True)),
+    Row(name="node/after", does=f"the same after {OLD} → {NEW}", play=_after),
+    Row(name="apply/after-back", does="control-plane node back, then `kubeadm upgrade apply`",
+        play=_apply_after_the_way_back),
+    Row(name="apply/after", does="control-plane node there, then `kubeadm upgrade apply`", play=_apply_after),
+)  # fmt: skip
