@@ -34,6 +34,8 @@ _IGNORED = ["Mem", "NumCPU", "SystemVerification"]
 _IGNORED_LATER = [*_IGNORED, "CoreDNSMigration", "CoreDNSUnsupportedPlugins", "CreateJob"]
 """Also those of an addon that is not there, and the one that a pod has to end within 15 seconds."""
 _SKIPPED = ["addon/coredns", "addon/kube-proxy"]
+FLAGS = f"--ignore-preflight-errors={','.join(_IGNORED_LATER)} --skip-phases={','.join(_SKIPPED)}"
+"""What `kubeadm upgrade` is told in a lab, for callers that type it themselves."""
 _PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _EVERY = (*_PODS, "etcd", "pause")
 _SHARED = tuple(
