@@ -1,5 +1,7 @@
 """`kubeadm upgrade` before, during and after a NodeUpgrade."""
 
+import contextlib
+import threading
 from collections.abc import Callable
 
 from e2e.changes import restart_kubelet
@@ -121,7 +123,7 @@ def _apply_after_the_way_back(stage: Stage) -> Seen:
     run = stage.upgrade("apply-back", OLD, [node])
     before = static_pods.instances(node)
     code, told = upgrade_apply(stage)
-    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before[name])
+    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before.get(name))
     restart_kubelet(node)  # kubeadm has written its configuration
     node.settled(quiet=5)
     said = f"kubeadm ended with {code}; it did not replace {', '.join(kept) or 'nothing'}"
@@ -135,11 +137,45 @@ def _apply_after(stage: Stage) -> Seen:
     lines = sum(text != static_pods.UID_LINE.sub("", text) for text in static_pods.manifests(node).values())
     before = static_pods.instances(node)
     code, told = upgrade_apply(stage)
-    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before[name])
+    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before.get(name))
     restart_kubelet(node)
     node.settled(quiet=5)
     said = f"kubeadm ended with {code}; {lines} manifests had the line; it did not replace {', '.join(kept) or 'any'}"
     return Seen(run=run, said=said, complaints=(*run.wrong(), *((told,) if code else ())))
+
+
+def _apply_during(stage: Stage) -> Seen:
+    """Let kubeadm replace the first manifest before the new kubelet is verified."""
+    node, name = stage.control[0], "apply-during"
+    stage.bring(node, OLD)
+    ended = list[tuple[int, str]]()
+    applying = threading.Thread(target=lambda: ended.append(upgrade_apply(stage)))
+    before = static_pods.instances(node)
+
+    def meanwhile() -> None:
+        reached()
+        applying.start()
+        wait_until("kubeadm's first manifest", lambda: _written(node), timeout=300)
+        resume()
+
+    with stage.held(node, name, NEW, at(Step.VERIFY, When.ANNOUNCED)) as (reached, resume):
+        run = stage.upgrade(name, NEW, [node], meanwhile=meanwhile, verify=LONGER)
+    applying.join()
+    wait_until("the API server", stage.lab.api.ready, timeout=180)
+    restart_kubelet(node)
+    node.settled(quiet=5)
+    kept = sorted(each for each, instance in static_pods.instances(node).items() if instance == before.get(each))
+    code, told = ended[0]
+    said = f"“{run.message}”; kubeadm ended with {code}{f': {told[-200:]}' if code else ''}; it left {', '.join(kept)}"
+    others = [each for each in run.disturbed if not any(name in each for name in static_pods.STATIC_PODS)]
+    return Seen(run=run, said=said, complaints=others[:1])
+
+
+def _written(node: Node) -> bool:
+    """Report whether kubeadm has written a manifest, without the line that the run has added to each."""
+    with contextlib.suppress(FileNotFoundError):
+        return not all(map(static_pods.UID_LINE.search, static_pods.manifests(node).values()))
+    return True
 
 
 ROWS = (
@@ -151,4 +187,6 @@ ROWS = (
     Row(name="apply/after-back", does="control-plane node back, then `kubeadm upgrade apply`",
         play=_apply_after_the_way_back),
     Row(name="apply/after", does="control-plane node there, then `kubeadm upgrade apply`", play=_apply_after),
+    Row(name="apply/during", does="`kubeadm upgrade apply` while the control-plane node's new kubelet is verified",
+        play=_apply_during),
 )  # fmt: skip

@@ -275,8 +275,8 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
     )
     if current.minor != facts.target.minor:
         detail += (
-            "; after this run, manifests have metadata.uid, which a run back takes out, and a `kubeadm upgrade` "
-            "replaces all static pods of the control plane, also those that it would leave otherwise"
+            "; a run to another minor version leaves metadata.uid in manifests, unless it is the way back, and where "
+            "it is, `kubeadm upgrade` replaces all static pods of the control plane, also those that it would leave"
         )
     yield Finding(reason=Reason.KUBEADM_UPGRADES_FIRST, severity=Severity.WARN, detail=detail)
 

@@ -371,7 +371,7 @@ def test_on_a_control_plane_of_kubeadm_the_plan_says_the_order(current: str, als
 
     assert (found.reason, found.forbids) == (Reason.KUBEADM_UPGRADES_FIRST, False)
     assert "`kubeadm upgrade` comes first" in found.detail
-    assert ("have metadata.uid" in found.detail) is also
+    assert ("leaves metadata.uid" in found.detail) is also
 
 
 def test_elsewhere_it_says_nothing_of_kubeadm() -> None:
