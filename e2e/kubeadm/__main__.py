@@ -14,6 +14,7 @@ from e2e.kubeadm.row import HEADING, Result, Row, Seen, result
 from e2e.kubeadm.stage import NEW, OLD, Stage
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.cluster import deploy
+from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 
 
@@ -68,6 +69,7 @@ def _stage(control_planes: int, pods: int, *, keep: bool) -> Stage:
     name = f"kubeadm-{control_planes}"
     if keep and (found := next((lab for lab in Lab.list() if lab.name == name), None)) is not None:
         deploy.deploy_operator(found)
+        wait_until("the end of replaced operators", lambda: not _leaving(found), timeout=120)
         return Stage(Fleet(found))
     spec = LabSpec(
         name=name, nodes=control_planes + 1, kubelet=OLD, control_plane=NEW, cluster="kubeadm",
@@ -79,6 +81,11 @@ def _stage(control_planes: int, pods: int, *, keep: bool) -> Stage:
     except BaseException:
         lab.down()
         raise
+
+
+def _leaving(lab: Lab) -> list[str]:
+    found = lab.api.list("pods", namespace=deploy.NAMESPACE)
+    return [pod["metadata"]["name"] for pod in found if pod["metadata"].get("deletionTimestamp")]
 
 
 def _played(stage: Stage, row: Row) -> Result:

@@ -6,6 +6,7 @@ from e2e.kubeadm import static_pods
 from e2e.kubeadm.row import Row, Seen
 from e2e.kubeadm.stage import NEW, OLD, Stage, Upgraded, wait_for_version
 from e2e.lab.nodes.node import Node
+from nodeupgrade.api.reasons import Reason
 
 Which = Callable[[Stage], Node]
 
@@ -37,6 +38,9 @@ def _wrong(stage: Stage, node: Node, version: str, run: Upgraded, written: dict[
     now = static_pods.manifests(stage.control[0])
     if (now if version == OLD else static_pods.without_lines(now)) != written:
         yield "the manifests of the control plane are not what kubeadm wrote"
+    told = {hazard["reason"] for hazard in stage.fleet.task(node.name)["status"].get("hazards", ())}
+    if (Reason.KUBEADM_UPGRADES_FIRST in told) != (node in stage.control):
+        yield f"it is {'not ' if node in stage.control else ''}said what kubeadm does first"
 
 
 def _naive(which: Which) -> Callable[[Stage], Seen]:
