@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from e2e.changes import restart_kubelet
 from e2e.cluster import disturbed
@@ -16,7 +16,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.failpoints import Failpoint, When, at
 
 WAITS = "90s"
 """An API server that waits for a restarted etcd is away for more than a minute on a busy machine."""
@@ -74,7 +74,7 @@ def _before_asked(stage: Stage) -> Seen:
     return Seen(run=run, said=said, complaints=tuple(run.wrong()))
 
 
-def _during(*, other: bool) -> Callable[[Stage], Seen]:
+def _during(place: Failpoint, *, other: bool) -> Callable[[Stage], Seen]:
     def play(stage: Stage) -> Seen:
         node, name = stage.worker, f"during-{'other' if other else 'equal'}"
         stage.bring(node, OLD)
@@ -82,21 +82,19 @@ def _during(*, other: bool) -> Callable[[Stage], Seen]:
 
         def meanwhile() -> None:
             reached()
-            if other:
-                with configmap.changed(stage.lab, maxPods=MAX_PODS):
-                    upgrade_node(node)
-            else:
+            with configmap.changed(stage.lab, maxPods=MAX_PODS) if other else contextlib.nullcontext():
                 upgrade_node(node)
             resume()
 
-        with stage.held(node, name, NEW, DOWN) as (reached, resume):
+        with stage.held(node, name, NEW, place) as (reached, resume):
             run = stage.upgrade(name, NEW, [node], meanwhile=meanwhile, verify=LONGER)
-        found = "the file that kubeadm wrote is there" if config(node) != same else "the file's content is the same"
+        wrong = [*run.wrong("RolledBack (`UnitChanged`)" if other else "Succeeded")]
+        if (config(node) != same) is not other:
+            wrong.append("the file's content is not what kubeadm writes")
         if other:
             (node.disk / nodefiles.KUBELET_CONFIG.lstrip("/")).write_bytes(same)
             restart_kubelet(node)
-        said = f"{found}; {run.message}" if run.ended != "Succeeded" else found
-        return Seen(run=run, said=said, complaints=tuple(run.wrong(run.ended)))
+        return Seen(run=run, said=f"“{run.message}”" if other else "", complaints=wrong)
 
     return play
 
@@ -123,10 +121,10 @@ def _apply_after_the_way_back(stage: Stage) -> Seen:
     run = stage.upgrade("apply-back", OLD, [node])
     before = static_pods.instances(node)
     code, told = upgrade_apply(stage)
-    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before.get(name))
+    replaced = _replaced(node, before)
     restart_kubelet(node)  # kubeadm has written its configuration
     node.settled(quiet=5)
-    said = f"kubeadm ended with {code}; it did not replace {', '.join(kept) or 'nothing'}"
+    said = f"kubeadm ended with {code}, and replaced {replaced}"
     return Seen(run=run, said=said, complaints=(*run.wrong(), *((told,) if code else ())))
 
 
@@ -137,10 +135,10 @@ def _apply_after(stage: Stage) -> Seen:
     lines = sum(text != static_pods.UID_LINE.sub("", text) for text in static_pods.manifests(node).values())
     before = static_pods.instances(node)
     code, told = upgrade_apply(stage)
-    kept = sorted(name for name, each in static_pods.instances(node).items() if each == before.get(name))
+    replaced = _replaced(node, before)
     restart_kubelet(node)
     node.settled(quiet=5)
-    said = f"kubeadm ended with {code}; {lines} manifests had the line; it did not replace {', '.join(kept) or 'any'}"
+    said = f"{lines} manifests had `metadata.uid`; kubeadm ended with {code}, and replaced {replaced}"
     return Seen(run=run, said=said, complaints=(*run.wrong(), *((told,) if code else ())))
 
 
@@ -148,6 +146,8 @@ def _apply_during(stage: Stage) -> Seen:
     """Let kubeadm replace the first manifest before the new kubelet is verified."""
     node, name = stage.control[0], "apply-during"
     stage.bring(node, OLD)
+    if any(map(static_pods.UID_LINE.search, static_pods.manifests(node).values())):
+        upgrade_apply(stage)  # the new kubelet made these pods: the run would take the lines out again
     ended = list[tuple[int, str]]()
     applying = threading.Thread(target=lambda: ended.append(upgrade_apply(stage)))
     before = static_pods.instances(node)
@@ -164,11 +164,18 @@ def _apply_during(stage: Stage) -> Seen:
     wait_until("the API server", stage.lab.api.ready, timeout=180)
     restart_kubelet(node)
     node.settled(quiet=5)
-    kept = sorted(each for each, instance in static_pods.instances(node).items() if instance == before.get(each))
     code, told = ended[0]
-    said = f"“{run.message}”; kubeadm ended with {code}{f': {told[-200:]}' if code else ''}; it left {', '.join(kept)}"
-    others = [each for each in run.disturbed if not any(name in each for name in static_pods.STATIC_PODS)]
-    return Seen(run=run, said=said, complaints=others[:1])
+    kubeadm_said = f": {told[-200:]}" if code else ""
+    said = f"“{run.message}”; kubeadm ended with {code}{kubeadm_said}, and replaced {_replaced(node, before)}"
+    wrong = [each for each in run.disturbed if not any(name in each for name in static_pods.STATIC_PODS)][:1]
+    wrong += ["kubeadm has replaced nothing"] if static_pods.instances(node) == before else []
+    return Seen(run=run, said=said, complaints=wrong)
+
+
+def _replaced(node: Node, before: Mapping[str, str]) -> str:
+    """Tell which static pods of the control plane are not the same any more."""
+    now = static_pods.instances(node)
+    return ", ".join(name for name in static_pods.STATIC_PODS if now.get(name) != before.get(name)) or "nothing"
 
 
 def _written(node: Node) -> bool:
@@ -181,8 +188,11 @@ def _written(node: Node) -> bool:
 ROWS = (
     Row(name="node/before", does=f"`kubeadm upgrade node` on the worker before {OLD} → {NEW}", play=_before_unasked),
     Row(name="node/before-asked", does=f"the same before {NEW} → {OLD}: this kubelet may be asked", play=_before_asked),
-    Row(name="node/during", does="the same while the node has no kubelet", play=_during(other=False)),
-    Row(name="node/during-other", does="the same, and the file's content is another", play=_during(other=True)),
+    Row(name="node/during", does="the same, while the node has no kubelet", play=_during(DOWN, other=False)),
+    Row(name="node/during-other", does="the same, while the node has no kubelet: another `maxPods`",
+        play=_during(DOWN, other=True)),
+    Row(name="node/during-early", does="the same, after the plan and before the kubelet is stopped: another `maxPods`",
+        play=_during(at(Step.CONFIRM_BINARIES, When.ANNOUNCED), other=True)),
     Row(name="node/after", does=f"the same after {OLD} → {NEW}", play=_after),
     Row(name="apply/after-back", does="control-plane node back, then `kubeadm upgrade apply`",
         play=_apply_after_the_way_back),

@@ -258,8 +258,7 @@ class Reason(StrEnum):
     LOSS_NOT_HEALED = ("LossNotHealed",
         "a pod that did not survive the run would be gone for good, since no controller replaces it",
         "back up what it holds, or let a controller own it", Severity.WARN)
-    KUBEADM_UPGRADES_FIRST = ("KubeadmUpgradesFirst",
-        "kubeadm made the node's control plane, which it upgrades before the kubelet",
+    KUBEADM_UPGRADES_FIRST = ("KubeadmUpgradesFirst", "kubeadm made the node's control plane, which it upgrades first",
         "if `kubeadm upgrade` is due on this node, run it first, and then restart the kubelet", Severity.WARN)
     RUNTIME_CONNECTION_LOST = ("RuntimeConnectionLost",
         "a container is connected to the runtime, and may exit when the runtime's restart breaks the connection",
