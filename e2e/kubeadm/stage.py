@@ -176,7 +176,8 @@ def _is_over(upgrade: Object) -> bool:
 
 def _end_of(upgrade: Object) -> tuple[str, str]:
     for failure in upgrade["status"].get("failures", ()):
-        return f"{failure['outcome']} (`{failure['reason']}`)", str(failure["message"])
+        outcome = failure.get("outcome", "no verdict")  # of a node that is gone there is none
+        return f"{outcome} (`{failure['reason']}`)", str(failure.get("message", ""))
     succeeded = conditions(upgrade)["Succeeded"]
     ended = "Succeeded" if succeeded["status"] == "True" else f"`{succeeded.get('reason')}`"
     return ended, str(succeeded.get("message", ""))

@@ -3,11 +3,18 @@
 from e2e.kubeadm.kinds.commands import DOWN, LONGER
 from e2e.kubeadm.row import Row, Seen
 from e2e.kubeadm.stage import NEW, OLD, Stage
-from e2e.lab.cluster import deploy, images, kubeadm
+from e2e.lab.cluster import kubeadm
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 
-JOINING = "node9"
+JOINING, LEAVING = "node9", "node8"
+
+
+def _added(stage: Stage, name: str) -> Node:
+    """Let a node join, and wait until it is Ready."""
+    added = stage.lab.add_node(name)
+    wait_until(f"{name} Ready", lambda: stage.lab.node_readiness().get(name), timeout=180)
+    return added
 
 
 def _join(stage: Stage) -> Seen:
@@ -17,20 +24,18 @@ def _join(stage: Stage) -> Seen:
 
     def meanwhile() -> None:
         reached()
-        added = stage.lab.add_node(JOINING)
-        wait_until(f"{JOINING} Ready", lambda: stage.lab.node_readiness().get(added.name), timeout=180)
+        _added(stage, JOINING)
         resume()
 
     with stage.held(node, "join", NEW, DOWN) as (reached, resume):
         run = stage.upgrade("join", NEW, [node], nodes={"all": True}, meanwhile=meanwhile, verify=LONGER)
     version = stage.fleet.versions()[JOINING]
-    deploy.import_pinned(stage.lab, images.operator(), [JOINING])
     return Seen(run=run, said=f"it joined, was Ready, and keeps kubelet {version}", complaints=tuple(run.wrong()))
 
 
 def _reset(stage: Stage) -> Seen:
-    """Reset the node that has joined, and delete its object, while a rollout of both workers is on the other."""
-    node, leaving = stage.worker, _joined(stage)
+    """Reset a node that has joined, and delete its object, while a rollout of both workers is on the other."""
+    node, leaving = stage.worker, _added(stage, LEAVING)
     stage.bring(node, OLD)
     told = list[str]()
 
@@ -45,15 +50,8 @@ def _reset(stage: Stage) -> Seen:
     waves = [{"name": "first", "selector": {"matchLabels": {"kubernetes.io/hostname": node.name}}}]
     with stage.held(node, "reset", NEW, DOWN) as (reached, resume):
         run = stage.upgrade("reset", NEW, [node, leaving], meanwhile=meanwhile, verify=LONGER, waves=waves)
-    said = f"its Node was deleted; the rollout ended without it: “{run.message}”"
+    said = f"its Node was deleted, and the rollout ended: “{run.message}”"
     return Seen(run=run, said=said, complaints=(*run.wrong(), *told))
-
-
-def _joined(stage: Stage) -> Node:
-    if JOINING not in stage.fleet.nodes:
-        added = stage.lab.add_node(JOINING)
-        wait_until(f"{JOINING} Ready", lambda: stage.lab.node_readiness().get(added.name), timeout=180)
-    return stage.lab.node(JOINING)
 
 
 ROWS = (
