@@ -49,8 +49,9 @@ def _reset(stage: Stage) -> Seen:
 
     waves = [{"name": "first", "selector": {"matchLabels": {"kubernetes.io/hostname": node.name}}}]
     with stage.held(node, "reset", NEW, DOWN) as (reached, resume):
-        run = stage.upgrade("reset", NEW, [node, leaving], meanwhile=meanwhile, verify=LONGER, waves=waves)
-    said = f"its Node was deleted, and the rollout ended: “{run.message}”"
+        every = {"nodes": {"all": True}, "waves": waves}
+        run = stage.upgrade("reset", NEW, [node, leaving], meanwhile=meanwhile, verify=LONGER, **every)
+    said = f"its Node was deleted, and the rollout ended without it: “{run.message}”"
     return Seen(run=run, said=said, complaints=(*run.wrong(), *told))
 
 
