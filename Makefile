@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -68,6 +68,9 @@ e2e-preflight: setup ## Make every hazard that preflight knows on a real node, a
 
 e2e-layouts: setup ## Upgrade nodes as clouds and installers lay them out, there and back twice, and print how each ended (an hour)
 	@$(BIN)/python -m e2e.layouts
+
+e2e-kubeadm: setup ## Upgrade clusters that kubeadm made, beside what else people do with it, and print how each ended (an hour)
+	@$(BIN)/python -m e2e.kubeadm
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo

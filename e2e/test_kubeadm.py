@@ -4,35 +4,35 @@ The control plane, etcd included, is static pods of a node that is upgraded, too
 order; the control, which restarts everything, comes last. It takes about twenty minutes.
 """
 
-import re
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytest
 
 from e2e.changes import restart_kubelet
-from e2e.cluster import conditions, disturbed, quickly
+from e2e.cluster import disturbed
 from e2e.conftest import CONTROL_PLANE, MakeLab
 from e2e.fleet import Fleet
+from e2e.kubeadm.stage import NEW, OLD, Stage
+from e2e.kubeadm.static_pods import (
+    STATIC_PODS,
+    UID_LINE,
+    instances,
+    manifests,
+    pin,
+    releases,
+    take_lines_out,
+    without_lines,
+)
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import kubeadm
-from e2e.lab.errors import LabError
-from e2e.lab.lab import Lab
-from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 
 pytestmark = pytest.mark.slow
 
-OLD, NEW = "1.30.14", "1.33.13"
 RELEASE = Version.parse(CONTROL_PLANE)
 PODS = 6
-STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-CONFIG_HASH = "kubernetes.io/config.hash"
-UID_LINE = re.compile(r"^(?:  # nodeupgrade: .*\n)?  uid: .*\n", re.MULTILINE)
-ENDED = {"True", "False"}
 WAITS = "90s"
 """An API server that waits for a restarted etcd is away for more than a minute on a busy machine."""
 
@@ -62,101 +62,14 @@ def story(make_lab: MakeLab) -> Story:
     return Story(Fleet.with_operator(lab, pods=PODS), control, worker, written)
 
 
-@dataclass
-class Polled:
-    """What an API server answered that was asked all the time."""
-
-    answers: int = 0
-    failures: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def asked_all_the_time(lab: Lab) -> Iterator[Polled]:
-    """Ask the API server for its readiness, again and again, while the body runs."""
-    polled, done = Polled(), threading.Event()
-
-    def ask() -> None:
-        while not done.wait(0.2):
-            try:
-                ready = lab.api.ready(timeout=2)
-                polled.failures += [] if ready else ["not ready"]
-            except LabError as error:
-                polled.failures.append(str(error))
-            polled.answers += 1
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield polled
-    finally:
-        done.set()
-        thread.join()
-
-
-def place(component: str) -> str:
-    return f"{nodefiles.STATIC_PODS}/{component}.yaml"
-
-
-def manifests(node: Node) -> dict[str, str]:
-    """Return the text of the control plane's manifests by component."""
-    return {name: (node.disk / place(name).lstrip("/")).read_text() for name in STATIC_PODS}
-
-
-def without_lines(texts: Mapping[str, str]) -> dict[str, str]:
-    return {name: UID_LINE.sub("", text) for name, text in texts.items()}
-
-
-def releases(node: Node) -> dict[str, str]:
-    """Return the tags of the control plane's images by component."""
-    return {name: re.findall(r"image: \S+:(\S+)", text)[0] for name, text in manifests(node).items()}
-
-
-def instances(node: Node) -> dict[str, str]:
-    """Return the running containers of the control plane by component."""
-    return {c.name: c.id for c in node.snapshot().running() if c.name in STATIC_PODS}
-
-
-def config_hash(lab: Lab, node: Node, component: str) -> str:
-    """Return the hash that the kubelet computed of a manifest, which is the UID of its pod."""
-    pod = lab.api.get("pods", f"{component}-{node.name}", namespace="kube-system")
-    return str(pod["metadata"]["annotations"][CONFIG_HASH])
-
-
-def pin(lab: Lab, node: Node) -> None:
-    """Write the UIDs of the running pods into the manifests, as the operator did, unless they are there."""
-    hashes = {name: config_hash(lab, node, name) for name in STATIC_PODS}
-    node.exec("systemctl", "stop", "kubelet")
-    for name, text in without_lines(manifests(node)).items():
-        pinned = text.replace("metadata:\n", f'metadata:\n  uid: "{hashes[name]}"\n', 1)
-        node.write(place(name), pinned, 0o600)
-    node.exec("systemctl", "start", "kubelet")
-    node.wait_kubelet_healthy()
-
-
-def take_lines_out(node: Node) -> None:
-    """Follow docs/upgrade-and-uninstall.md."""
-    words = ("-e", "/# nodeupgrade: the next line/d", "-e", r'/^ *uid: "[0-9a-f]\{32\}"$/d')
-    node.exec("systemctl", "stop", "kubelet")
-    node.exec("sed", "-i", *words, *(f"{nodefiles.STATIC_PODS}/{component}.yaml" for component in STATIC_PODS))
-    node.exec("systemctl", "start", "kubelet")
-    node.wait_kubelet_healthy()
-
-
-def upgrade(fleet: Fleet, name: str, version: str, **spec: object) -> None:
+def upgrade(fleet: Fleet, name: str, version: str) -> None:
     """Upgrade kubelets, and assert that no container of any node restarted and the API server answered all the time."""
-    before = fleet.settled()
-    with asked_all_the_time(fleet.lab) as polled:
-        every = {"all": True, "controlPlane": True}
-        fleet.apply(name, version, nodes=every, allowDowngrade=True, verify=quickly(), **spec)
-        ended = fleet.wait(name, "its end", lambda it: conditions(it).get("Succeeded", {}).get("status") in ENDED)
-    running = sum(len(snapshot.running()) for snapshot in before.values())
-    print(f"\n{name}: {running} containers, {polled.answers} polls, {len(polled.failures)} failures")
+    every = {"all": True, "controlPlane": True}
+    run = Stage(fleet).upgrade(name, version, list(fleet.nodes.values()), nodes=every)
+    print(f"\n{name}: {run.containers} containers, API server asked {run.watch.servers}, etcd {run.watch.etcd}")
 
-    assert conditions(ended)["Succeeded"]["status"] == "True", ended["status"]
-    assert fleet.disturbed(before) == []
-    assert polled.failures == []
-    assert polled.answers > 20  # it was asked: a run takes half a minute
-    fleet.lab.kubectl("delete", "nodeupgrade", name, "--wait=true", timeout=180)
+    assert list(run.wrong()) == []
+    assert run.watch.servers.answers > 20  # it was asked: a run takes half a minute
 
 
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])

@@ -100,7 +100,10 @@ def doctor(install: bool) -> None:
               help="Container runtime of the nodes.")  # fmt: skip
 @click.option("--cluster", type=click.Choice(CLUSTERS), default="plain", show_default=True,
               help="Control plane: processes of this machine, or static pods on node1.")  # fmt: skip
-def up(*, name: str, nodes: int, kubelet: str, control_plane: str, runtime: str, cluster: str) -> None:
+@click.option("--control-planes", default=1, show_default=True, help="How many of kubeadm's nodes have one.")
+def up(
+    *, name: str, nodes: int, kubelet: str, control_plane: str, runtime: str, cluster: str, control_planes: int
+) -> None:
     """Make a lab and wait until its nodes are Ready.
 
     Kubernetes binaries come from $NODEUPGRADE_LAB_BINARIES/VERSION/, the cache, the official release, or are built
@@ -108,8 +111,9 @@ def up(*, name: str, nodes: int, kubelet: str, control_plane: str, runtime: str,
     """
     with _progress() as progress:
         spec = LabSpec(
-            name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime, cluster=cluster
-        )
+            name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime, cluster=cluster,
+            control_planes=control_planes,
+        )  # fmt: skip
         Lab.up(spec, progress)
     option = "" if name == paths.default_name() else f" --name {name}"
     click.echo(f"lab {name} is up; try: python -m e2e.lab kubectl{option} -- get nodes")

@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,10 @@ class Lab:
         """What reads objects from its API server."""
         return Reader(network.namespace_file(naming.control_plane_namespace(self.name)), self._authority)
 
+    def api_of(self, node: Node) -> Reader:
+        """What reads objects from the API server of one node that kubeadm made."""
+        return replace(self.api, host=node.addresses.address)
+
     def apply(self, *objects: dict[str, Any], timeout: float = 120) -> None:
         """Apply Kubernetes objects, in order."""
         document = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -222,6 +226,8 @@ class Lab:
         if first:
             kubeadm.init(node, self._authority, version, self._progress)
             self._announce(node)
+        elif node.record.number <= self.spec.control_planes:
+            kubeadm.join_control_plane(node, next(iter(self.nodes.values())), version, self._progress)
         else:
             kubeadm.join(node, version, self._progress)
         wait_until(f"a serving certificate for {node.name}", lambda: self._approve(node.name), timeout=60, interval=0.5)

@@ -22,6 +22,7 @@ class LabSpec:
             another.
         cluster: ``plain`` if the control plane is processes of this machine, or ``kubeadm`` if kubeadm makes it of
             static pods on ``node1``; then the runtime is containerd.
+        control_planes: how many of a kubeadm cluster's nodes, the first ones, have a control plane with an etcd.
     """
 
     name: str = "lab"
@@ -30,6 +31,7 @@ class LabSpec:
     control_plane: str = "1.33.13"
     runtime: str = "containerd"
     cluster: str = "plain"
+    control_planes: int = 1
 
     def __post_init__(self) -> None:
         paths.check_name(self.name)
@@ -41,3 +43,5 @@ class LabSpec:
             raise LabError(f"there is no cluster {self.cluster}; choose one of {', '.join(CLUSTERS)}")
         if self.cluster == "kubeadm" and (self.nodes < 1 or self.runtime != "containerd"):
             raise LabError("kubeadm needs a node for the control plane, with containerd; leave --nodes and --runtime")
+        if self.control_planes != 1 and (self.cluster != "kubeadm" or not 1 <= self.control_planes <= self.nodes):
+            raise LabError("several control planes need --cluster kubeadm and a node each; raise --nodes")

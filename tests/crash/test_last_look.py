@@ -8,10 +8,11 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.engine.node import start_preconditions
-from tests.crash.harness import OLD, World, back, forward, wrongs
+from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, wrongs
 from tests.doubles.node import Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.planning import plan_for
 from tests.doubles.node.services import KUBELET_UNIT
 
 START = f"services.start {KUBELET_UNIT}"
@@ -42,6 +43,7 @@ old_program = partial(written, PROGRAM, program(OLD))
 stranger = partial(written, PROGRAM, STRANGER)
 unread = partial(written, KUBELET_DROP_IN, b"[Service]\nLimitNOFILE=1\n")
 variables = partial(written, "/etc/default/kubelet", b"KUBELET_FLAGS=--max-pods=3\n")
+another_config = partial(written, CONFIG, b"maxPods: 3\n")
 another_program = partial(loaded, KUBELET_DROP_IN, f"ExecStart=\nExecStart={ELSEWHERE}")
 thief = partial(loaded, KUBELET_DROP_IN, f"ExecStartPre=/bin/cp {ELSEWHERE} {PROGRAM}")
 broken_config = partial(written, RUNTIME_CONFIG, b"version = = 2\n")
@@ -89,6 +91,45 @@ def test_what_differs_before_a_start_turns_the_run_back(change: Change, moment: 
     assert theirs(wrongs(after, restarts_allowed=False)) == []
     assert after.effects.count(START) == 1, "only the old one was started"
     assert after.effects.count(RESTART) == (0 if moment == RESTARTING else 2)
+
+
+def without_files() -> World:
+    """The kubelet's configuration is none of the files that the run exchanges."""
+    node = node_of(small=True)
+    node.kubelet.reads = {}
+    disk = dict(node.disk)
+    plan = plan_for(node, NEW, limits=LIMITS, package=PACKAGE)
+    node.shield.plan = plan
+    return World(node, plan, disk)
+
+
+def test_a_configuration_that_nobody_has_looked_at_is_not_what_the_new_kubelet_starts_with() -> None:
+    """`kubeadm upgrade node`, in mid-run: with such a file the kubelet would kill the pods that exceed it."""
+    after = changing(without_files(), another_config, STARTING)
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert f"{CONFIG} was changed" in after.report.message
+    assert after.effects.count(START) == 1, "only the old one was started"
+
+
+def test_a_configuration_that_was_changed_before_the_kubelet_is_stopped_leaves_it_running() -> None:
+    after = changing(without_files(), another_config, "journal.append confirm-binaries doing")
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert after.effects.count(START) == 0
+    assert f"services.stop {KUBELET_UNIT}" not in after.effects
+
+
+def test_a_configuration_with_the_same_content_is_no_other_one() -> None:
+    def again(node: SimulatedNode) -> None:
+        written(CONFIG, bytes(node.disk[CONFIG]), node)
+
+    after = changing(without_files(), again, STARTING)
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.UPGRADED, after.report.message
 
 
 def test_another_name_for_the_old_program_is_no_other_program() -> None:

@@ -40,6 +40,16 @@ def etcd() -> Path:
     return _cached(f"etcd-{ETCD}", _built("go.etcd.io/etcd/server/v3", ETCD))
 
 
+def etcdctl() -> Path:
+    """Return etcd's command line; Debian's package is not installed.
+
+    Raises:
+        LabError: there is none, and it cannot be fetched.
+    """
+    found = shutil.which("etcdctl")
+    return Path(found) if found else packaged("etcd-client") / "usr/bin/etcdctl"
+
+
 def prometheus(name: str = "prometheus") -> str:
     """Return Prometheus' program, or the one of its package with another name; its package is not installed.
 

@@ -11,7 +11,7 @@ from e2e.lab import naming
 from e2e.lab.cluster import images
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
-from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes import kubeadmfiles, nodefiles
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.workloads import splitpods
 from nodeupgrade.domain.node.failpoints import VARIABLE
@@ -33,7 +33,7 @@ _ALLOWED = {
     "paths": ["/"],
     "images": [images.ARTIFACT],
     "units": ["kubelet.service", "other.service"],
-    "files": [nodefiles.KUBELET_CONFIG, "/etc/systemd/system/kubelet.service.d"],
+    "files": [nodefiles.KUBELET_CONFIG, kubeadmfiles.FLAGS, "/etc/systemd/system/kubelet.service.d"],
     "hooks": [*HOOKS],
 }
 """What the tests bring onto the nodes, and places where nothing is."""

@@ -34,7 +34,16 @@ _IGNORED = ["Mem", "NumCPU", "SystemVerification"]
 _IGNORED_LATER = [*_IGNORED, "CoreDNSMigration", "CoreDNSUnsupportedPlugins", "CreateJob"]
 """Also those of an addon that is not there, and the one that a pod has to end within 15 seconds."""
 _SKIPPED = ["addon/coredns", "addon/kube-proxy"]
+FLAGS = f"--ignore-preflight-errors={','.join(_IGNORED_LATER)} --skip-phases={','.join(_SKIPPED)}"
+"""What `kubeadm upgrade` is told in a lab, for callers that type it themselves."""
 _PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_EVERY = (*_PODS, "etcd", "pause")
+_SHARED = tuple(
+    f"{name}.{kind}" for name, kinds in {
+        "ca": ("crt", "key"), "sa": ("pub", "key"), "front-proxy-ca": ("crt", "key"), "etcd/ca": ("crt", "key"),
+    }.items() for kind in kinds
+)  # fmt: skip
+"""What all control planes of a cluster have in common, below the directory of certificates."""
 _PAUSE = b'#!/bin/busybox sh\n[ "$1" = -v ] || exec /bin/busybox sleep 2147483647\n'
 """A pod of `kubeadm upgrade` asks for its version, and has to end."""
 _SECONDS = 420
@@ -66,11 +75,10 @@ def init(node: Node, authority: Authority, version: Version, progress: Progress)
     Raises:
         LabError: a program cannot be obtained, or kubeadm fails.
     """
-    _load_images(node, version, (*_PODS, "etcd", "pause"), progress)
+    _load_images(node, version, _EVERY, progress)
     node.put(authority.certificate, f"{_PKI}/ca.crt", 0o644)
     node.put(authority.directory / "ca.key", f"{_PKI}/ca.key", 0o600)
-    for name, content in _ADMISSION_FILES.items():
-        node.write(f"{_ADMISSION}/{name}", yaml.safe_dump(content))
+    _write_admission(node)
     progress.say(f"node {node.name}: kubeadm init")
     _run(node, "init", _init_configuration(node), _cluster_configuration(version), _kubelet_configuration())
 
@@ -83,10 +91,40 @@ def join(node: Node, version: Version, progress: Progress) -> None:
     """
     _load_images(node, version, ("pause",), progress)
     progress.say(f"node {node.name}: kubeadm join")
-    server = f"{naming.CONTROL_PLANE_ADDRESS}:{naming.API_PORT}"
-    bootstrap = {"token": _TOKEN, "apiServerEndpoint": server, "unsafeSkipCAVerification": True}
-    registration = {"nodeRegistration": _registration(node), "discovery": {"bootstrapToken": bootstrap}}
-    _run(node, "join", {"apiVersion": _API, "kind": "JoinConfiguration", **registration})
+    _run(node, "join", _join_configuration(node))
+
+
+def join_control_plane(node: Node, first: Node, version: Version, progress: Progress) -> None:
+    """Make ``node`` another control plane of the cluster, with a member of etcd.
+
+    Raises:
+        LabError: kubeadm fails.
+    """
+    _load_images(node, version, _EVERY, progress)
+    for name in _SHARED:  # as people distribute them who do not let kubeadm upload them
+        node.put(first.disk / f"{_PKI}/{name}".lstrip("/"), f"{_PKI}/{name}", 0o600)
+    _write_admission(node)
+    progress.say(f"node {node.name}: kubeadm join as a control plane")
+    endpoint = {"advertiseAddress": node.addresses.address, "bindPort": naming.API_PORT}
+    _run(node, "join", {**_join_configuration(node), "controlPlane": {"localAPIEndpoint": endpoint}})
+
+
+def upgrade_node(node: Node, *, waits: str = "5m0s") -> subprocess.CompletedProcess[str]:
+    """Run `kubeadm upgrade node`; its output ends with the error if it fails."""
+    upgrade = {"ignorePreflightErrors": _IGNORED_LATER, "imagePullPolicy": "Never", "skipPhases": _SKIPPED}
+    timeouts = {"upgradeManifests": waits}
+    _configure(node, {"apiVersion": _API, "kind": "UpgradeConfiguration", "node": upgrade, "timeouts": timeouts})
+    return node.exec("kubeadm", "upgrade", "node", f"--config={_CONFIG}", check=False, timeout=3 * _SECONDS)
+
+
+def reset(node: Node) -> subprocess.CompletedProcess[str]:
+    """Run `kubeadm reset`, without a question."""
+    return node.exec("kubeadm", "reset", "--force", check=False, timeout=_SECONDS)
+
+
+def renew_certificates(node: Node) -> subprocess.CompletedProcess[str]:
+    """Run `kubeadm certs renew all`."""
+    return node.exec("kubeadm", "certs", "renew", "all", check=False, timeout=_SECONDS)
 
 
 def upgrade_apply(node: Node, version: Version, *, waits: str = "5m0s") -> subprocess.CompletedProcess[str]:
@@ -134,6 +172,18 @@ def _registration(node: Node) -> dict[str, Any]:
         "imagePullPolicy": "Never",
         "kubeletExtraArgs": [{"name": "node-ip", "value": node.addresses.address}],
     }
+
+
+def _join_configuration(node: Node) -> dict[str, Any]:
+    server = f"{naming.CONTROL_PLANE_ADDRESS}:{naming.API_PORT}"
+    bootstrap = {"token": _TOKEN, "apiServerEndpoint": server, "unsafeSkipCAVerification": True}
+    registration = {"nodeRegistration": _registration(node), "discovery": {"bootstrapToken": bootstrap}}
+    return {"apiVersion": _API, "kind": "JoinConfiguration", **registration}
+
+
+def _write_admission(node: Node) -> None:
+    for name, content in _ADMISSION_FILES.items():
+        node.write(f"{_ADMISSION}/{name}", yaml.safe_dump(content))
 
 
 def _cluster_configuration(version: Version) -> dict[str, Any]:

@@ -58,10 +58,12 @@ class Reader:
     Attributes:
         namespace: file of the namespace.
         authority: where the administrator's certificate is.
+        host: address of the API server.
     """
 
     namespace: Path
     authority: Authority
+    host: str = naming.CONTROL_PLANE_ADDRESS
 
     def get(self, resource: str, name: str, *, namespace: str = "", timeout: float = 60) -> Object:
         """Return one object.
@@ -114,7 +116,7 @@ class Reader:
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trust.load_verify_locations(self.authority.certificate)
         trust.load_cert_chain(files / "admin.crt", files / "admin.key")
-        host, port = naming.CONTROL_PLANE_ADDRESS, naming.API_PORT
+        host, port = self.host, naming.API_PORT
         connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=trust)
         connected = _connected(self.namespace, (host, port), timeout)
         connection.sock = trust.wrap_socket(connected, server_hostname=host)

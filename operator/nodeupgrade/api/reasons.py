@@ -258,6 +258,8 @@ class Reason(StrEnum):
     LOSS_NOT_HEALED = ("LossNotHealed",
         "a pod that did not survive the run would be gone for good, since no controller replaces it",
         "back up what it holds, or let a controller own it", Severity.WARN)
+    KUBEADM_UPGRADES_FIRST = ("KubeadmUpgradesFirst", "kubeadm made the node's control plane, which it upgrades first",
+        "if `kubeadm upgrade` is due on this node, run it first, and then restart the kubelet", Severity.WARN)
     RUNTIME_CONNECTION_LOST = ("RuntimeConnectionLost",
         "a container is connected to the runtime, and may exit when the runtime's restart breaks the connection",
         "see to it that the program connects again instead of exiting", Severity.WARN)
@@ -292,8 +294,8 @@ class Reason(StrEnum):
     INVENTORY_CHANGED = ("InventoryChanged",
         "containers came or went between planning and stopping the kubelet, so the plan no longer fits",
         "retry when the node is calmer; nothing was rewritten")
-    UNIT_CHANGED = ("UnitChanged", "somebody changed the kubelet's unit while the node was upgraded",
-        "look at the unit with `systemctl cat`, and find out what changes it")
+    UNIT_CHANGED = ("UnitChanged", "somebody changed the kubelet's unit or configuration while the node was upgraded",
+        "look at what the message names (a unit with `systemctl cat`), and find out what changes it")
     STEP_FAILED = ("StepFailed", "a step did not take and what had been done was undone",
         "read the message and the journal on the node, fix the cause, and retry")
     KUBELET_DID_NOT_START = ("KubeletDidNotStart", "the new kubelet exited or never became healthy",

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from e2e.kubeadm.row import Row, Seen, result
+from e2e.kubeadm.stage import Upgraded
+from e2e.kubeadm.watching import Asked, Watch
 from e2e.lab import LabError, LabSpec
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import kubeadm
@@ -48,7 +51,17 @@ def test_a_cluster_starts_a_patch_earlier_if_there_is_one(programs: str, first: 
     assert str(kubeadm.first_release(Version.parse(programs))) == first
 
 
-@pytest.mark.parametrize("change", [{"nodes": 0}, {"runtime": "docker"}, {"cluster": "kind"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 0},
+        {"runtime": "docker"},
+        {"cluster": "kind"},
+        {"nodes": 2, "control_planes": 3},
+        {"control_planes": 0},
+        {"cluster": "plain", "nodes": 3, "control_planes": 3},
+    ],
+)
 def test_what_no_cluster_can_be_made_of_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(LabError, match="kubeadm"):
         LabSpec(**{"cluster": "kubeadm", **change})  # type: ignore[arg-type]
@@ -73,3 +86,18 @@ def test_arguments_of_a_pod_go_to_the_entrypoint_of_its_image(tmp_path: Path) ->
     nodeimages.write_archive(tmp_path / "other.tar", "other:1", b"", ["sh"])
     assert started_by(tmp_path / "pause.tar")["Entrypoint"] == ["/bin/pause"]
     assert "Entrypoint" not in started_by(tmp_path / "other.tar")
+
+
+def test_a_line_of_the_table_tells_what_is_not_as_it_must_be() -> None:
+    watch = Watch(servers=Asked(3, ["refused"]), etcd=Asked(2))
+    run = Upgraded(ended="RolledBack (`X`)", message="why", containers=9, disturbed=("web",), watch=watch, seconds=1)
+    row = Row(name="a/b", does="what is done", play=lambda _: Seen())
+
+    wrong = tuple(run.wrong())
+    line = str(result(row, Seen(run=run, said="seen", complaints=wrong), 1.0))
+
+    assert line.startswith("| what is done | RolledBack (`X`) | 9 | 1 | 3, 1 failed | 2, 0 failed | seen; **")
+    assert [each.split()[0] for each in wrong] == ["ended", "1", "an"]
+    assert not [*Upgraded(
+        ended="Succeeded", message="", containers=9, disturbed=(), watch=Watch(), seconds=1
+    ).wrong()]  # fmt: skip

@@ -15,6 +15,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.units import is_harmless
+from nodeupgrade.domain.node.environment_files import is_pattern
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
@@ -41,6 +42,25 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
         raise _unsafe(planned, found)
 
 
+def require_files_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require every file that a start of the kubelet reads to be as planned, while the old kubelet still runs.
+
+    What is found only when no kubelet runs is read by the old one, too, when the run turns back. Files that this run
+    exchanges are not looked at.
+
+    Raises:
+        StepFailed: a file was changed since planning.
+    """
+    if (planned := plan.kubelet_start) is None:
+        return
+    own = {file.path for file in plan.exchanged}
+    for path, content in planned.files.items():
+        if path in own or path.endswith("/") or is_pattern(path):
+            continue
+        if (node.files.digest(PurePosixPath(path)) or "") != content:
+            raise _unknown(planned, f"{path} was changed")
+
+
 def require_new_program(node: Node, plan: RunPlan) -> str | None:
     """Require the kubelet's unit to start what was planned, and its program to be the new one.
 
@@ -54,8 +74,7 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
     if planned is not None:
         override = None if swap.arguments is None else swap.arguments.path
         if found := _difference(node, planned, override=override):
-            detail = f"{found} after the run was planned, so that nobody knows what {planned.unit} would start"
-            raise StepFailed(detail, reason=Reason.UNIT_CHANGED)
+            raise _unknown(planned, found)
     return _require(node, swap.path, swap.after, _confirmed(node).get(swap.staged))
 
 
@@ -205,6 +224,11 @@ def _require(node: Node, path: str, wanted: Digest, known: JsonValue) -> str | N
 
 def _confirmed(node: Node) -> Mapping[str, JsonValue]:
     return node.recorded(Step.CONFIRM_BINARIES) or {}
+
+
+def _unknown(planned: UnitStart, found: str) -> StepFailed:
+    detail = f"{found} after the run was planned, so that nobody knows what {planned.unit} would start"
+    return StepFailed(detail, reason=Reason.UNIT_CHANGED)
 
 
 def _unsafe(planned: UnitStart, found: str) -> StepFailed:

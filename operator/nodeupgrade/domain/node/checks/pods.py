@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
@@ -23,6 +24,9 @@ IN_PLACE_UPDATE = "InPlaceUpdateReady"
 """The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
 ALL_RESTARTING = "AllContainersRestarting"
 """The condition of a pod whose containers a kubelet restarts together."""
+
+KUBEADM = "kubeadm.kubernetes.io/"
+"""How the annotations begin that kubeadm gives to the API server and to etcd."""
 
 NOT_READY_SECONDS = 30
 """Longer than a starting kubelet reports its node as not ready, and than the control plane takes to see the end."""
@@ -254,6 +258,34 @@ def static_pods_run_on(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.STATIC_PODS_RECREATED, severity=Severity.WARN, subject=str(pod), detail=detail)
 
 
+@check(Reason.KUBEADM_UPGRADES_FIRST)
+def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
+    """No pod of the node is one of the control plane that kubeadm made: there, the order with `kubeadm upgrade` counts.
+
+    `kubeadm upgrade` replaces a static pod whose manifest differs from its own in any line, and that of another minor
+    version has `metadata.uid` after a run.
+    """
+    made = sorted(str(pod) for pod in facts.pods if any(key.startswith(KUBEADM) for key in _annotations(pod.raw)))
+    current = facts.kubelet.current
+    if not made or current is None:
+        return
+    detail = (
+        f"kubeadm made {' and '.join(made)}: `kubeadm upgrade` comes first, then a restart of the kubelet, whose "
+        "configuration kubeadm has written, then this run"
+    )
+    if current.minor != facts.target.minor:
+        detail += (
+            "; a run to another minor version leaves metadata.uid in manifests, unless it is the way back, and where "
+            "it is, `kubeadm upgrade` replaces all static pods of the control plane, also those that it would leave"
+        )
+    yield Finding(reason=Reason.KUBEADM_UPGRADES_FIRST, severity=Severity.WARN, detail=detail)
+
+
+def _annotations(pod: Json) -> Json:
+    """Return the annotations of a pod."""
+    return (pod.get("metadata") or {}).get("annotations") or {}
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     stored_is_served,
     runtime_holds_the_pods,
@@ -267,4 +299,5 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     pods_outlast_a_node_that_is_not_ready,
     edits_of_manifests_count,
     static_pods_run_on,
+    control_plane_is_not_of_kubeadm,
 )

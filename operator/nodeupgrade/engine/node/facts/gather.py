@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, own_places, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
@@ -148,9 +148,7 @@ def gather(
         host=readiness.host(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=read_start(
-            then.files, running.unit, (*then.exchanged, *run_by(then.files, running.unit, running.program))
-        ),
+        kubelet_start=_kubelet_start(running, then),
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=min(map(node.files.free_bytes, {STATE_DIRECTORY, program_place(node.files)})),
@@ -176,6 +174,16 @@ def gather(
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
         own_uids=own_uids.parse(node.files.read(own_uids.RECORD)),
         programs=_programs(node.files, (running.unit, unit)),
+    )
+
+
+def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
+    """Return how the kubelet is to be started, with the configuration that it will read."""
+    configuration = map(str, config_files(then.files, then.words))
+    run = run_by(then.files, running.unit, running.program)
+    directory = config_directory(then.words)
+    return read_start(
+        then.files, running.unit, (*then.exchanged, *configuration, *run), () if directory is None else (directory,)
     )
 
 

@@ -11,6 +11,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.node import Node
+from nodeupgrade.engine.node.start_preconditions import require_files_as_planned
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
@@ -31,6 +32,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     require_digest(node, swap.backup, {swap.before})
     require_digest(node, swap.staged, {swap.after})
     exchange.keep(node, plan)
+    require_files_as_planned(node, plan)
     if (runtime := plan.runtime_start) is not None and runtime.digest is not None:
         require_digest(node, runtime.program, {runtime.digest})
 

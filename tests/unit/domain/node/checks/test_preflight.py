@@ -11,6 +11,7 @@ from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.facts import EditedManifest
 from nodeupgrade.domain.node.checks.pods import (
+    control_plane_is_not_of_kubeadm,
     edits_of_manifests_count,
     static_pods_run_on,
     taints_are_tolerated,
@@ -348,6 +349,33 @@ def test_an_edit_that_has_no_effect_yet_is_a_warning(current: str, told: int) ->
 
     assert [(each.subject, each.forbids) for each in found] == [(str(ETCD), False)] * told
     assert all("/m/etcd.yaml was edited" in each.detail for each in found)
+
+
+def by_kubeadm(*keys: str) -> tuple[Any, ...]:
+    made = pod()
+    return (
+        parse_pod({**made, "metadata": {**made["metadata"], "annotations": dict.fromkeys(keys, "https://10.0.0.1")}}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("current", "also"), [("v1.30.14", True), ("v1.33.12", False)], ids=["another minor", "the same minor"]
+)
+def test_on_a_control_plane_of_kubeadm_the_plan_says_the_order(current: str, also: bool) -> None:
+    there = facts(
+        pods=by_kubeadm("kubeadm.kubernetes.io/etcd.advertise-client-urls"),
+        kubelet=kubelet(current=V(current)),
+    )
+
+    (found,) = control_plane_is_not_of_kubeadm(there)
+
+    assert (found.reason, found.forbids) == (Reason.KUBEADM_UPGRADES_FIRST, False)
+    assert "`kubeadm upgrade` comes first" in found.detail
+    assert ("leaves metadata.uid" in found.detail) is also
+
+
+def test_elsewhere_it_says_nothing_of_kubeadm() -> None:
+    assert not [*control_plane_is_not_of_kubeadm(facts(pods=by_kubeadm("kubernetes.io/config.source")))]
 
 
 def test_every_static_pod_that_is_replaced_is_a_warning() -> None:

@@ -1,0 +1,161 @@
+"""Both files of kubeadm in ``spec.files``, and credentials that change during a run."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from e2e.kubeadm.kinds.commands import DOWN, LONGER
+from e2e.kubeadm.row import Row, Seen
+from e2e.kubeadm.stage import NEW, OLD, Stage
+from e2e.lab.cluster import deploy, kubeadm
+from e2e.lab.cluster.pki import Authority
+from e2e.lab.nodes import kubeadmfiles, nodefiles
+from e2e.lab.nodes.node import Node
+from e2e.lab.process import run as run_program
+
+MAX_PODS = 230
+CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+def _text(node: Node, path: str) -> str:
+    return (node.disk / path.lstrip("/")).read_text()
+
+
+def _spec_files(stage: Stage, texts: dict[str, str]) -> list[dict[str, object]]:
+    """Put the files into a ConfigMap, and return ``spec.files``."""
+    data = {Path(path).name: text for path, text in texts.items()}
+    metadata = {"name": "kubeadm-files", "namespace": deploy.NAMESPACE}
+    stage.lab.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return [
+        {
+            "path": path, "mode": "0644", "sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "configMapKeyRef": {"name": "kubeadm-files", "key": Path(path).name},
+        }
+        for path, text in texts.items()
+    ]  # fmt: skip
+
+
+def _both_files(stage: Stage) -> Seen:
+    node = stage.worker
+    stage.bring(node, OLD)
+    before = {path: _text(node, path) for path in (nodefiles.KUBELET_CONFIG, kubeadmfiles.FLAGS)}
+    flags = before[kubeadmfiles.FLAGS].replace('"\n', ' --v=3"\n')
+    settings = yaml.safe_dump({**yaml.safe_load(before[nodefiles.KUBELET_CONFIG]), "maxPods": MAX_PODS})
+    wanted = {nodefiles.KUBELET_CONFIG: settings, kubeadmfiles.FLAGS: flags}
+    there = stage.upgrade("files", NEW, [node], files=_spec_files(stage, wanted))
+    wrong = [*there.wrong(), *_not_as(node, wanted)]
+    pods = stage.lab.api.get("nodes", node.name)["status"]["capacity"]["pods"]
+    if pods != str(MAX_PODS):
+        wrong.append(f"the kubelet reports {pods} pods")
+    back = stage.upgrade("files-back", OLD, [node], files=_spec_files(stage, before))
+    wrong += [*back.wrong(), *_not_as(node, before)]
+    said = f"`config.yaml` with `maxPods: {MAX_PODS}`, `kubeadm-flags.env` with `--v=3`; and back in the same way"
+    return Seen(run=there, said=said, complaints=wrong)
+
+
+def _not_as(node: Node, wanted: dict[str, str]) -> Iterator[str]:
+    yield from (f"{path} is not what it must be" for path, text in wanted.items() if _text(node, path) != text)
+
+
+def _issue(stage: Stage, node: Node) -> str:
+    """Give a node another client certificate, as a rotation does; return the name of its file."""
+    authority = Authority(stage.lab.directory / "pki")
+    authority.issue("rotated", f"/O=system:nodes/CN=system:node:{node.name}")
+    pem = "".join((authority.directory / f"rotated.{kind}").read_text() for kind in ("crt", "key"))
+    name = "kubelet-client-rotated.pem"
+    node.write(f"{Path(CLIENT).parent}/{name}", pem, 0o600)
+    node.exec("ln", "-sfn", f"{Path(CLIENT).parent}/{name}", CLIENT)
+    return name
+
+
+def _rotated(stage: Stage) -> Seen:
+    node = stage.worker
+    stage.bring(node, OLD)
+
+    def meanwhile() -> None:
+        reached()
+        _issue(stage, node)
+        resume()
+
+    with stage.held(node, "rotated", NEW, DOWN) as (reached, resume):
+        run = stage.upgrade("rotated", NEW, [node], meanwhile=meanwhile, verify=LONGER)
+    return Seen(run=run, said="the new kubelet started with the new certificate", complaints=tuple(run.wrong()))
+
+
+def _renewed(stage: Stage) -> Seen:
+    node = stage.control[0]
+    stage.bring(node, OLD)
+    told = list[str]()
+
+    def meanwhile() -> None:
+        reached()
+        done = kubeadm.renew_certificates(node)
+        if done.returncode:
+            told.append(f"kubeadm certs renew all ended with {done.returncode}: {done.stderr[-300:]}")
+        resume()
+
+    with stage.held(node, "renewed", NEW, DOWN) as (reached, resume):
+        run = stage.upgrade("renewed", NEW, [node], meanwhile=meanwhile, verify=LONGER)
+    return Seen(run=run, complaints=(*run.wrong(), *told))
+
+
+_CA = """\
+[ca]
+default_ca = lab
+[lab]
+database = {0}/index.txt
+serial = {0}/serial
+new_certs_dir = {0}
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+organizationName = supplied
+"""
+
+
+def _expiring(stage: Stage) -> Seen:
+    """Let the worker's certificate be valid for half an hour, of a life of a day."""
+    node = stage.worker
+    stage.bring(node, OLD)
+    current = node.exec("readlink", CLIENT).stdout.strip()
+    node.write(f"{Path(CLIENT).parent}/kubelet-client-expiring.pem", _expiring_pem(stage, node), 0o600)
+    node.exec("ln", "-sfn", f"{Path(CLIENT).parent}/kubelet-client-expiring.pem", CLIENT)
+    try:
+        run = stage.upgrade("expiring", NEW, [node])
+    finally:
+        node.exec("ln", "-sfn", current, CLIENT)
+    return Seen(run=run, said=f"“{run.message}”", complaints=tuple(run.wrong("Refused (`KubeletWouldNotStart`)")))
+
+
+def _expiring_pem(stage: Stage, node: Node) -> str:
+    authority = Authority(stage.lab.directory / "pki")
+    authority.issue("expiring", f"/O=system:nodes/CN=system:node:{node.name}")
+    place = authority.directory / "expiring"
+    place.mkdir(exist_ok=True)
+    for name, text in {"index.txt": "", "serial": "01\n", "ca.cnf": _CA.format(place)}.items():
+        (place / name).write_text(text)
+    key, request, certificate = authority.directory / "expiring.key", place / "csr", place / "crt"
+    subject = f"/O=system:nodes/CN=system:node:{node.name}"
+    run_program("openssl", "req", "-new", "-key", key, "-subj", subject, "-out", request)
+    dates = [run_program("date", "--utc", f"--date={when}", "+%Y%m%d%H%M%SZ").stdout.strip()
+             for when in ("23 hours ago", "30 minutes")]  # fmt: skip
+    run_program(
+        "openssl", "ca", "-batch", "-notext", "-config", place / "ca.cnf", "-cert", authority.certificate,
+        "-keyfile", authority.directory / "ca.key", "-startdate", dates[0], "-enddate", dates[1], "-in", request,
+        "-out", certificate,
+    )  # fmt: skip
+    return certificate.read_text() + key.read_text()
+
+
+ROWS = (
+    Row(name="files", does="both files of kubeadm in `spec.files`", play=_both_files),
+    Row(name="certificates/rotated", does="the worker's client certificate is another while it has no kubelet",
+        play=_rotated),
+    Row(name="certificates/renewed", does="`kubeadm certs renew all` while the control-plane node has no kubelet",
+        play=_renewed),
+    Row(name="certificates/expiring", does="the worker's client certificate is valid for 30 minutes, of a day",
+        play=_expiring),
+)  # fmt: skip

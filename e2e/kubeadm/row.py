@@ -1,0 +1,79 @@
+"""A row of the table: what is done to a cluster, and how it ended."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+
+from e2e.kubeadm.stage import Stage, Upgraded
+
+HEADING = """\
+| what | NodeUpgrade | containers | disturbed | API servers asked | etcd asked | seen |
+|---|---|---|---|---|---|---|"""
+_NOT = "–"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a row has shown.
+
+    Attributes:
+        run: the NodeUpgrade that it is about; ``None`` for a control.
+        containers: how many ran before; those of ``run`` by default.
+        disturbed: how many instances were not the same afterwards; those of ``run`` by default.
+        said: what else was seen, for the table.
+        complaints: what is not as it must be.
+    """
+
+    run: Upgraded | None = None
+    containers: int | None = None
+    disturbed: int | None = None
+    said: str = ""
+    complaints: Iterable[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What is done.
+
+    Attributes:
+        name: for the command line.
+        does: what is done, for the table.
+        play: does it.
+        control_planes: of the cluster that it needs.
+    """
+
+    name: str
+    does: str
+    play: Callable[[Stage], Seen]
+    control_planes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A row that was run, as text."""
+
+    row: str
+    does: str
+    cells: tuple[str, ...]
+    seconds: float
+    complaints: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        """Render a line of the table."""
+        *cells, said = self.cells
+        wrong = "".join(f"; **{complaint}**" for complaint in self.complaints)
+        return f"| {' | '.join((self.does, *cells, f'{said}{wrong}'))} |"
+
+    def json(self) -> dict[str, object]:
+        """Return it as an object of JSON."""
+        return asdict(self)
+
+
+def result(row: Row, seen: Seen, seconds: float) -> Result:
+    """Return what a row has shown, as text."""
+    run = seen.run
+    ended = _NOT if run is None else run.ended
+    asked = (_NOT, _NOT) if run is None else (str(run.watch.servers), str(run.watch.etcd))
+    containers = seen.containers if seen.containers is not None else run and run.containers
+    disturbed = seen.disturbed if seen.disturbed is not None else run and len(run.disturbed)
+    cells = (ended, str(containers), str(disturbed), *asked, seen.said)
+    return Result(row=row.name, does=row.does, cells=cells, seconds=seconds, complaints=tuple(seen.complaints))
