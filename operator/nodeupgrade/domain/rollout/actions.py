@@ -135,9 +135,14 @@ class Wait(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon(_NodeDecision):
-    """Cordon the node and record the owner of the cordon in the same write."""
+    """Cordon the node and record the owner of the cordon in the same write.
+
+    Attributes:
+        announces: whether the node's condition MaintenanceInProgress says so as well.
+    """
 
     view: NodeView
+    announces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +257,7 @@ class Judge(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreCordon(_NodeDecision):
-    """Uncordon the node, if the cordon is ours."""
+    """Uncordon the node, if the cordon is ours; before that, end our condition MaintenanceInProgress."""
 
     view: NodeView
 
