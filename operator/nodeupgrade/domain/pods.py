@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.hazards import Finding
@@ -159,6 +160,11 @@ class Pod:
         """How long its containers get to stop."""
         seconds = self._spec.get("terminationGracePeriodSeconds")
         return 30 if seconds is None else int(seconds)
+
+    @property
+    def hold(self) -> str | None:
+        """Why an annotation asks to wait with its node; None if none does."""
+        return asked(self._metadata.get("annotations") or {}, HOLD_ANNOTATION)
 
     @property
     def whole(self) -> bool:

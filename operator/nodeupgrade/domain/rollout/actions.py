@@ -101,6 +101,13 @@ class MarkTask(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoteHold(_NodeDecision):
+    """Write down in the task since when the node is held by a pod, from which the pod's time runs."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
     """Report that the node must not be touched."""
 
@@ -287,6 +294,7 @@ NodeAction: TypeAlias = (
     | Reopen
     | Blank
     | MarkTask
+    | NoteHold
     | Refuse
     | Skip
     | WaveNews
@@ -321,6 +329,7 @@ LOG_EVENTS: Mapping[type[NodeAction], str] = {
     Reopen: "task_reopened",
     Blank: "task_cleared",
     MarkTask: "task_marked",
+    NoteHold: "hold_noted",
     Refuse: "node_refused",
     Skip: "nodes_skipped",
     WaveNews: "wave_reported",

@@ -5,7 +5,13 @@ from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
+from nodeupgrade.api.task.object import (
+    BASELINE_ANNOTATION,
+    HELD_SINCE_ANNOTATION,
+    SETTLED_ANNOTATION,
+    UPGRADE_LABEL,
+    Task,
+)
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
@@ -32,6 +38,7 @@ from nodeupgrade.domain.rollout.actions import (
     MarkTask,
     NarrowGuard,
     NodeAction,
+    NoteHold,
     RaiseGuard,
     RecordHook,
     Refuse,
@@ -152,6 +159,9 @@ class Actuator:
             case MarkTask(task=task):
                 settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
                 await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
+            case NoteHold(task=task):
+                since = {HELD_SINCE_ANNOTATION: self._kube.utcnow().isoformat()}
+                await self._merge_task(task, {"metadata": {"annotations": since}})
             case StartHook(task=task, hook=hook):
                 await start_hook(self._kube, self._agents.namespace, task, hook)
             case RecordHook(task=task, hook=hook):
@@ -239,7 +249,9 @@ class Actuator:
         annotations = {**annotations, **self._mark}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
-            metadata: Json = {"labels": labels, "annotations": {BASELINE_ANNOTATION: None, **annotations}}
+            own = held.spec.upgrade_ref.uid == spec.upgrade_ref.uid
+            forgotten = {BASELINE_ANNOTATION: None, **({} if own else {HELD_SINCE_ANNOTATION: None})}
+            metadata: Json = {"labels": labels, "annotations": {**forgotten, **annotations}}
             await self._merge_task(held, {"metadata": metadata, "spec": changed})
             return
         body = {
