@@ -38,12 +38,16 @@ def mounting(at: str, script: str = STAY) -> Object:
     return container("main", script, volumeMounts=[{"name": "host", "mountPath": at}])
 
 
-def following() -> Object:
-    """Return a container that ends with an error as soon as its connection to containerd does.
+def following(command: str = "ctr events") -> Object:
+    """Return a container that ends with an error as soon as its connection to the runtime does.
 
     It mounts the root of the host as the volume named ``host``.
+
+    Args:
+        command: what keeps the connection, on the node; by default to containerd.
     """
-    return mounting("/lab", "exec chroot /lab ctr events")
+    may = {"capabilities": {"add": ["SYS_CHROOT"]}}  # which CRI-O gives to no container by itself
+    return {**mounting("/lab", f"exec chroot /lab {command}"), "securityContext": may}
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ WATCHED: dict[str, object] = {
 CALL = """
 import sys, grpc
 container = sys.argv[1].encode()
-with grpc.insecure_channel("unix:/run/containerd/containerd.sock") as channel:
+with grpc.insecure_channel("unix:" + sys.argv[2]) as channel:
     stop = channel.unary_unary("/runtime.v1.RuntimeService/StopContainer")
     try:
         stop(b"\\n" + bytes([len(container)]) + container + b"\\x10\\x01", timeout=60)
@@ -73,7 +73,7 @@ def stopped_by_hand(run: FaultRun) -> Iterator[None]:
         [victim] = [c for c in node.snapshot().running() if c.pod == f"{workload.NAMESPACE}/{STOPPED}"]
         [root] = (node.root / "var/lib/nodeupgrade/bundles").glob("[!.]*")
         words = bundle.command(PurePath("/") / root.relative_to(node.root), "-")
-        told = node.exec(*words[:-2], "-c", CALL, victim.id, timeout=90).stdout.strip()
+        told = node.exec(*words[:-2], "-c", CALL, victim.id, node.runtime.socket, timeout=90).stdout.strip()
         run.notes.append(f"told {told[-120:]}")
         yield
         _tell(run)

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2e.cluster import Cluster
@@ -20,6 +20,7 @@ class Fault:
 
     Attributes:
         ends: phases of the task in which the run may end.
+        elsewhere: the same with other runtimes than containerd, by the runtime's name, where that differs.
         reboots: whether the node's containers cannot survive it.
         spec: differences in the NodeUpgrade.
     """
@@ -27,8 +28,13 @@ class Fault:
     name: str
     harm: Harm
     ends: frozenset[str] = EITHER
+    elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reboots: bool = False
     spec: dict[str, object] = field(default_factory=dict)
+
+    def ends_on(self, runtime: str) -> frozenset[str]:
+        """Return the phases in which the run may end on a node with a runtime."""
+        return self.elsewhere.get(runtime, self.ends)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], s
         run.begin(**fault.spec)
         next(harm)
         ended = run.wait_end()
-        complaints = oracle.complaints(run, ended, fault.ends, reboots=fault.reboots)
+        complaints = oracle.complaints(run, ended, fault.ends_on(cluster.node.runtime.name), reboots=fault.reboots)
         status = cluster.task()["status"]
         down = str(status.get("kubelet", {}).get("downSeconds", ""))
         if ended != "Succeeded":

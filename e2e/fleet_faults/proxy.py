@@ -136,6 +136,15 @@ class Proxy(TypedKube):
         do = self.kube.replace_status
         return await self._write(resource, name, lambda: do(resource, name, status, resource_version=resource_version))
 
+    async def set_condition(
+        self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
+    ) -> Json:
+        """Set or remove one condition."""
+        do = self.kube.set_condition
+        return await self._write(
+            resource, name, lambda: do(resource, name, kind, condition, resource_version=resource_version)
+        )
+
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object."""
         await self._write(resource, name, lambda: self.kube.delete(resource, name, uid=uid))

@@ -182,6 +182,18 @@ class InMemoryKube(TypedKube):
         self._check(resource, after)
         return self._store(_key(resource, name), after, "status")
 
+    async def set_condition(
+        self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
+    ) -> Json:
+        """Set or remove one condition."""
+        self.before_write("condition", name)
+        before = self._stored(resource, name, resource_version)
+        conditions = before.get("status", {}).get("conditions", ())
+        others = [each for each in conditions if each["type"] != kind]
+        own: Json = next((each for each in conditions if each["type"] == kind), {})
+        after = others if condition is None else [*others, {**own, "type": kind, **condition}]
+        return await self.replace_status(resource, name, {**before.get("status", {}), "conditions": after})
+
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object, or mark it as being deleted while finalizers hold it."""
         self.before_write("delete", name)

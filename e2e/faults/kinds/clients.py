@@ -8,7 +8,6 @@ from e2e import pods
 from e2e.faults.fault import UP, Fault
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
-from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 
 FOLLOWER, MOUNTER, BESIDE = "follower", "mounts-the-file", "mounts-the-directory"
@@ -17,7 +16,9 @@ FOLLOWER, MOUNTER, BESIDE = "follower", "mounts-the-file", "mounts-the-directory
 def hangs_on_connection(run: FaultRun) -> Iterator[None]:
     """Run a container that follows the runtime's events, and ends when it loses the connection."""
     run.free.add(f"{pods.NAMESPACE}/{FOLLOWER}")
-    run.cluster.lab.apply(pods.pod(run.cluster, FOLLOWER, pods.following(), volumes=[pods.of_host("/")]))
+    run.cluster.lab.apply(
+        pods.pod(run.cluster, FOLLOWER, pods.following(run.cluster.node.runtime.follow), volumes=[pods.of_host("/")])
+    )
     pods.wait_ready(run.cluster, FOLLOWER)
     yield
     yield
@@ -32,7 +33,7 @@ def hangs_on_connection(run: FaultRun) -> Iterator[None]:
 
 def socket_file_mounted(run: FaultRun) -> Iterator[None]:
     """Run a container that mounts the runtime's socket as a file, and one that mounts its directory."""
-    path, lab = nodefiles.CONTAINERD_SOCKET, run.cluster.lab
+    path, lab = run.cluster.node.runtime.socket, run.cluster.lab
     directory = str(Path(path).parent)
     lab.apply(pods.pod(run.cluster, MOUNTER, pods.mounting("/s.sock"), volumes=[pods.of_host(path)]))
     lab.apply(pods.pod(run.cluster, BESIDE, pods.mounting("/run"), volumes=[pods.of_host(directory)]))

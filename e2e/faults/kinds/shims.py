@@ -1,4 +1,8 @@
-"""A shim that answers the restarted runtime late: with the run's raised timeout, and without it as the control."""
+"""A monitor that answers the restarted runtime late.
+
+containerd asks each shim, and gives up those that do not answer: with the run's raised timeout, and without it as the
+control. CRI-O asks no conmon: late, and as the control never in the whole run.
+"""
 
 import contextlib
 import time
@@ -26,9 +30,11 @@ def late_shim(*, raised: bool) -> Harm:
 
     def harm(run: FaultRun) -> Iterator[None]:
         name, node = at(Step.REWRITE_HASHES, When.DONE), run.cluster.node
+        if not node.runtime.shares_monitors:
+            yield from _frozen_conmon(run, answers=raised)
+            return
         with run.armed(name, "hang"), contextlib.nullcontext() if raised else _odd_start(run):
-            victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
-            shim = node.exec("ps", "-o", "ppid=", "-p", str(victim.pid)).stdout.strip()
+            victim, shim = _victim(run)
             if not raised:
                 run.free.add(victim.pod)
             yield
@@ -51,6 +57,40 @@ def late_shim(*, raised: bool) -> Harm:
     return harm
 
 
+def _victim(run: FaultRun) -> tuple[ContainerInstance, str]:
+    """Return a container, and the PID of its monitor."""
+    node = run.cluster.node
+    victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
+    return victim, node.exec("ps", "-o", "ppid=", "-p", str(victim.pid)).stdout.strip()
+
+
+def _frozen_conmon(run: FaultRun, *, answers: bool) -> Iterator[None]:
+    """Freeze the conmon of one container while the runtime is restarted, or until the run is over."""
+    name, node = at(Step.REWRITE_HASHES, When.DONE), run.cluster.node
+    with run.armed(name, "hang"):
+        victim, conmon = _victim(run)
+        yield
+        run.wait_hit(name)
+        before = _main_pid(run)
+        node.exec("kill", "-STOP", conmon)
+        try:
+            run.release(name)
+            wait_until("another daemon", lambda: _main_pid(run, other_than=before), timeout=60)
+            if answers:
+                time.sleep(LATE_SECONDS)
+            else:
+                yield
+            state = node.exec("ps", "-o", "stat=", "-p", conmon).stdout.strip()
+        finally:
+            node.exec("kill", "-CONT", conmon, check=False)
+        run.notes.append(f"conmon was {state}")
+        if not state.startswith("T"):
+            raise LabError(f"conmon {conmon} was not frozen but {state}: this proves nothing")
+        if answers:
+            yield
+        _look_at(run, victim, lost=False)
+
+
 def _look_at(run: FaultRun, victim: ContainerInstance, *, lost: bool) -> None:
     """Check that the container is lost without the raised timeout; with it, the oracle has found no change."""
     survived = any(c.id == victim.id for c in run.cluster.node.snapshot().running())
@@ -59,7 +99,8 @@ def _look_at(run: FaultRun, victim: ContainerInstance, *, lost: bool) -> None:
 
 
 def _main_pid(run: FaultRun, *, other_than: str = "") -> str:
-    pid = run.cluster.node.exec("systemctl", "show", "containerd", "--property=MainPID", "--value").stdout.strip()
+    node = run.cluster.node
+    pid = node.exec("systemctl", "show", node.runtime.unit, "--property=MainPID", "--value").stdout.strip()
     return "" if pid in {"0", other_than} else pid
 
 
@@ -79,5 +120,5 @@ def _odd_start(run: FaultRun) -> Iterator[None]:
 
 FAULTS: tuple[Fault, ...] = (
     Fault("shim/late", late_shim(raised=True), UP, spec=PATIENT),
-    Fault("shim/late-control", late_shim(raised=False), BACK, spec=PATIENT),
+    Fault("shim/late-control", late_shim(raised=False), BACK, spec=PATIENT, elsewhere={"crio": UP}),
 )

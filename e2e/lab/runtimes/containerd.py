@@ -32,6 +32,7 @@ class Containerd:
     daemon = "containerd"
     eras = ("1.30.14", "1.33.13")
     socket = SOCKET
+    follow = "ctr events"
     packages = ("containerd", "runc")
     serves_its_socket = True
     shares_monitors = True

@@ -44,6 +44,7 @@ class ContainerdElsewhere(Containerd):
 
     name = "containerd-elsewhere"
     socket = SOCKET
+    follow = "ctr events"
 
     def files(self) -> Mapping[str, str]:
         """Return the configuration of both, and what makes systemd start the first one with its own."""

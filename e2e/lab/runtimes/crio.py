@@ -67,6 +67,12 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
+# No client of it is on a node: this opens an HTTP/2 connection as gRPC does, and reads until its end.
+_FOLLOW = (
+    "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 3; "
+    'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0"; '
+    "while (sysread $s, my $answer, 4096) {} exit 1"
+)
 NO_HUGE_PAGES = 's/"hugepageLimits"/"hugepageLimitsOff"/'
 """A node of the lab cannot set limits on huge pages."""
 # In a unit of its own, which no restart of CRI-O runs again: nobody could tell what it does to the node.
@@ -98,6 +104,7 @@ class Crio:
     name = "crio"
     unit = "crio.service"
     socket = SOCKET
+    follow = f"perl -e '{_FOLLOW}' {SOCKET}"
     daemon = "crio"
     eras = ("1.30.14", "1.33.13")
     serves_its_socket = True

@@ -30,6 +30,7 @@ class Docker:
     daemon = "dockerd"
     eras = ("1.15.0", "1.17.17")
     socket = "/run/docker.sock"
+    follow = "docker events"
     packages = ("containerd", "docker.io", "runc")
     serves_its_socket = False
     shares_monitors = False

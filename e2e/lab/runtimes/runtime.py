@@ -40,6 +40,11 @@ class LabRuntime(Protocol):
         ...
 
     @property
+    def follow(self) -> str:
+        """A command in a node that keeps a connection to its daemon, and fails when that is lost."""
+        ...
+
+    @property
     def serves_its_socket(self) -> bool:
         """Whether its daemon itself listens; otherwise systemd does, and passes the socket on."""
         ...

@@ -1,4 +1,7 @@
-"""Annotations by which people say of one Node that it is to be skipped or held, whatever NodeUpgrade selects it."""
+"""Annotations by which people say of one Node that it is to be skipped or held, whatever NodeUpgrade selects it.
+
+A pod may be annotated to hold its node, too, for as long as the NodeUpgrade allows.
+"""
 
 from collections.abc import Mapping
 

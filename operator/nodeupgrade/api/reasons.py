@@ -281,6 +281,8 @@ class Reason(StrEnum):
         "remove the annotation from the node to have it upgraded", Severity.SKIP)
     NODE_HELD = ("HeldByAnnotation", "the node's annotation nodeupgrade.dev/hold has the rollout wait with it",
         "remove the annotation from the node to go on, or replace it by nodeupgrade.dev/skip to go on without the node")
+    HELD_BY_POD = ("HeldByPod", "the annotation nodeupgrade.dev/hold of a pod has its node waited with, for a time",
+        "remove it from the pod, or annotate the node with nodeupgrade.dev/skip, or set spec.timeouts.podHold to 0s")
 
     # How a run ended.
     SUCCEEDED = "Succeeded", "the new kubelet runs and no container was restarted"

@@ -16,8 +16,11 @@ CORDON_MANAGER = "nodeupgrade"
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions under which a kubelet evicts pods."""
-MAINTENANCE = ("MaintenanceInProgress", "DrainInProgress")
-"""Conditions by which other controllers say that they work on a node (kubernetes enhancement 5683)."""
+MAINTENANCE_IN_PROGRESS = "MaintenanceInProgress"
+MAINTENANCE = (MAINTENANCE_IN_PROGRESS, "DrainInProgress")
+"""Conditions by which controllers say that they work on a node (kubernetes enhancement 5683)."""
+MAINTENANCE_REASON = "KubeletUpgrade"
+"""The reason by which a condition MaintenanceInProgress is known to be ours. Who set one is not recorded otherwise."""
 REBOOT_ANNOTATION = "weave.works/kured-reboot-in-progress"
 """Annotation on a Node that kured is about to reboot, or is rebooting."""
 
@@ -45,7 +48,8 @@ class NodeView:
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
         os_image: name and version of the operating system's distribution; empty if the node does not report them.
         pressures: the conditions among PRESSURES that are True.
-        maintenance: the conditions among MAINTENANCE that are True.
+        maintenance: the conditions among MAINTENANCE that are True, and not ours.
+        announced: whether the node has our own condition MaintenanceInProgress.
         reboots: whether kured says that it reboots the node.
         skip: why an annotation asks to leave the node out; None if none does.
         hold: why an annotation asks to wait with the node; None if none does.
@@ -66,6 +70,7 @@ class NodeView:
     ready_changed: datetime | None = None
     pressures: tuple[str, ...] = ()
     maintenance: tuple[str, ...] = ()
+    announced: bool = False
     reboots: bool = False
     skip: str | None = None
     hold: str | None = None
@@ -84,7 +89,8 @@ def view_node(body: Json) -> NodeView:
     info = status.get("nodeInfo", {})
     conditions: list[Json] = list(status.get("conditions") or ())
     ready: Json = next((c for c in conditions if c.get("type") == "Ready"), {})
-    present = {c.get("type") for c in conditions if c.get("status") == "True"}
+    announced = any(map(_is_ours, conditions))
+    present = {c.get("type") for c in conditions if c.get("status") == "True" and not _is_ours(c)}
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     changed = ready.get("lastTransitionTime")
     unschedulable, mark = bool(spec.get("unschedulable")), annotations.get(CORDON_ANNOTATION, "")
@@ -107,11 +113,16 @@ def view_node(body: Json) -> NodeView:
         ready_changed=datetime.fromisoformat(changed) if changed else None,
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
         maintenance=tuple(condition for condition in MAINTENANCE if condition in present),
+        announced=announced,
         reboots=REBOOT_ANNOTATION in annotations,
         skip=asked(annotations, SKIP_ANNOTATION),
         hold=asked(annotations, HOLD_ANNOTATION),
         stale_mark="" if unschedulable and not by_others else mark,
     )
+
+
+def _is_ours(condition: Json) -> bool:
+    return condition.get("type") == MAINTENANCE_IN_PROGRESS and condition.get("reason") == MAINTENANCE_REASON
 
 
 def _is_cordoned_by_others(metadata: Json) -> bool:

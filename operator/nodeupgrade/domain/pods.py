@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.hazards import Finding
@@ -19,6 +20,10 @@ from nodeupgrade.kubelethash import is_sidecar
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
+ALL_RESTARTING = "AllContainersRestarting"
+"""The condition of a pod whose containers a kubelet restarts together, by a rule of the pod (enhancement 5532)."""
+REMOVED_WITH_POD = "RestartingAllContainers"
+"""Why each of them ended, as the kubelet reports it; nothing else is left of them."""
 
 
 class Role(StrEnum):
@@ -83,6 +88,7 @@ class ContainerStatus:
     Attributes:
         previous_finished_at: when the last instance that ended did so; None if none did.
         previous_exit_code: with which code that instance ended; None if it is not known.
+        restarted_with_pod: whether that instance was removed since a rule of the pod restarts all containers.
         startup_probed: whether its spec has a startup probe.
     """
 
@@ -92,6 +98,7 @@ class ContainerStatus:
     running: bool
     previous_finished_at: datetime | None = None
     previous_exit_code: int | None = None
+    restarted_with_pod: bool = False
     startup_probed: bool = False
 
 
@@ -155,6 +162,11 @@ class Pod:
         return 30 if seconds is None else int(seconds)
 
     @property
+    def hold(self) -> str | None:
+        """Why an annotation asks to wait with its node; None if none does."""
+        return asked(self._metadata.get("annotations") or {}, HOLD_ANNOTATION)
+
+    @property
     def whole(self) -> bool:
         """Whether all its regular containers are running, and it has at least one."""
         statuses = self._status.get("containerStatuses") or ()
@@ -165,7 +177,9 @@ class Pod:
         """The statuses of its init containers, sidecars and regular containers."""
         declared = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
         startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
-        return tuple(_container_status(body, startup_probed) for body in container_statuses(self._status))
+        restarted: Json = next((c for c in self._status.get("conditions") or () if c.get("type") == ALL_RESTARTING), {})
+        at = restarted.get("lastTransitionTime")
+        return tuple(_container_status(body, startup_probed, at) for body in container_statuses(self._status))
 
     @property
     def exposure(self) -> timedelta:
@@ -256,11 +270,13 @@ def _may_become(probe: tuple[str, ...], command: tuple[str, ...]) -> bool:
     return len(probe) == len(command) and all("$" in old or old == new for old, new in zip(probe, command, strict=True))
 
 
-def _container_status(body: Json, startup_probed: frozenset[str]) -> ContainerStatus:
+def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted: str | None) -> ContainerStatus:
+    """Read a status. Of a container that was removed with all of its pod, only the pod's condition tells when."""
     ended: Json = (body.get("lastState") or {}).get("terminated") or {}
     now: Json = (body.get("state") or {}).get("terminated") or {}
     ended = now if now.get("finishedAt") else ended
-    finished = ended.get("finishedAt")
+    with_pod = ended.get("reason") == REMOVED_WITH_POD
+    finished = ended.get("finishedAt") or (pod_restarted if with_pod else None)
     return ContainerStatus(
         name=body["name"],
         container_id=body.get("containerID", ""),
@@ -268,6 +284,7 @@ def _container_status(body: Json, startup_probed: frozenset[str]) -> ContainerSt
         running="running" in (body.get("state") or {}),
         previous_finished_at=datetime.fromisoformat(finished) if finished else None,
         previous_exit_code=ended.get("exitCode"),
+        restarted_with_pod=with_pod,
         startup_probed=body["name"] in startup_probed,
     )
 

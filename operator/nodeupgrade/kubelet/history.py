@@ -371,6 +371,12 @@ DISRUPTION_BUDGETS_STABLE = ServerChange(
     link=pull(99290),
     first=21,
 )
+NODE_LIFECYCLE_CONDITIONS = ServerChange(
+    what="Conditions of Nodes that say that a node is drained or maintained have well-known types (no controller reads "
+    "them yet).",
+    link=enhancement(5683),
+    first=37,
+)
 CORDONED_NODES_SERVE = ServerChange(
     what="Load balancers of cloud providers keep cordoned nodes.",
     link=pull(90823),

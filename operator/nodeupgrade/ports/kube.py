@@ -231,6 +231,20 @@ class KubeApi(Protocol):
         """Replace an object's status."""
         ...
 
+    async def set_condition(
+        self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
+    ) -> Json:
+        """Set one condition in the status of an object of Kubernetes' own, or remove it; all others stay.
+
+        Args:
+            resource: The kind of object.
+            name: The name of the object.
+            kind: The condition's type.
+            condition: Its other fields; None to remove it.
+            resource_version: A precondition: the version that the condition was read in.
+        """
+        ...
+
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Request an object's deletion; it is no error if the object does not exist."""
         ...

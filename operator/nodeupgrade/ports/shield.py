@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.domain.node.shield import RefusedCall, RuleRestart
 
-__all__ = ["RefusedCall", "Shield"]
+__all__ = ["RefusedCall", "RuleRestart", "Shield"]
 
 
 class Shield(Protocol):
@@ -47,6 +47,10 @@ class Shield(Protocol):
 
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the calls that were refused since the node's boot, oldest first."""
+        ...
+
+    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
+        """Return the containers that the kubelet was allowed to restart since the node's boot, by a rule of the pod."""
         ...
 
     def waiting(self) -> int:

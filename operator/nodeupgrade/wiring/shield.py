@@ -16,7 +16,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable, open_listener
 from nodeupgrade.adapters.proc.processes import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
+from nodeupgrade.adapters.shield import Exchange, Refusals, RuleRestarts, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
@@ -90,6 +90,7 @@ def guard_of(
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
         record=refusals.add,
+        record_rule=RuleRestarts(state).add,
         waiting=waiting.set,
         clock=NodeClock(processes),
         shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),

@@ -20,7 +20,8 @@ from nodeupgrade.kubelet.flags import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
 from tests.doubles.node.calls import Calls
-from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, static_pods
+from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
+from tests.doubles.node.containers.rules import restarts_all
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
@@ -165,8 +166,7 @@ class SimulatedKubelet:
     def program_stamp(self, pid: int) -> str | None:
         """The stamp of the running program, wherever its file is now."""
         self._calls.read("kubelet.program_stamp")
-        process = self.process
-        return None if process is None or process.pid != pid else process.stamp
+        return None if self.process is None or self.process.pid != pid else self.process.stamp
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """What ``kubelet --version`` prints."""
@@ -221,8 +221,7 @@ class SimulatedKubelet:
         Args:
             examined: whether the executor has examined the node; if it could not at boot, files may be half exchanged.
         """
-        version = version_of(self._disk[path])
-        pid = self._runtime.process().pid
+        version, pid = version_of(self._disk[path]), self._runtime.process().pid
         stamp = self.stamp(PurePosixPath(path))
         process = KubeletProcess(pid, version, arguments, path, stamp, started=self._timeline.monotonic)
         self.wrote = []
@@ -291,8 +290,7 @@ class SimulatedKubelet:
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
         """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
-        kept = self._disk.get(STATE)
-        if kept is None:
+        if (kept := self._disk.get(STATE)) is None:
             return False
         writer = KubeletVersion.parse(json.loads(kept)["writer"])
         return state_formats.CPU_STATE_V2.begins_between(version, writer)
@@ -343,6 +341,8 @@ class SimulatedKubelet:
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
         instances = [stored.instance for stored in self._runtime.containers.values()]
+        if restarts_all(pod, process.version, self._runtime, self._refused):
+            return
         if is_over(pod, instances):
             self._end(pod, [each for each in instances if each.pod == pod.ref and each.state is ContainerState.RUNNING])
             return
@@ -372,7 +372,7 @@ class SimulatedKubelet:
                 self._runtime.stop_container(newest.id)
                 self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
                 self._runtime.create_container(sandbox, name, new)
-        elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
+        elif (container := pod.container(name)) and is_restarted(pod, container, newest):
             self._runtime.create_container(sandbox, name, new)
 
     def _end(self, pod: Pod, living: list[ContainerInstance]) -> None:

@@ -54,6 +54,9 @@ class Interrupted(TypedKube):
     async def replace_status(self, *args: Any, **more: Any) -> Any:
         return await self._call("replace_status", *args, **more)
 
+    async def set_condition(self, *args: Any, **more: Any) -> Any:
+        return await self._call("set_condition", *args, **more)
+
     async def delete(self, *args: Any, **more: Any) -> None:
         await self._call("delete", *args, **more)
 

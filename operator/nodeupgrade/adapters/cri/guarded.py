@@ -19,7 +19,15 @@ from nodeupgrade.adapters.cri.proxy import Rejection, Upstream
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, Protected, RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.domain.node.shield import (
+    EXCUSE_SECONDS,
+    Method,
+    Protected,
+    RefusedCall,
+    RuleRestart,
+    RuntimeCall,
+    Shielded,
+)
 from nodeupgrade.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -43,6 +51,7 @@ class Surroundings:
         deleted: asks the agent which pods were deleted; returns its answers so far.
         digest: digest of a file on the node; ``None`` if there is none.
         record: writes a refused call down.
+        record_rule: writes down what a rule of its pod has restarted.
         waiting: writes down how many calls wait for an excuse.
         clock: for the record.
         shuts_down: whether the node is shutting down.
@@ -57,6 +66,7 @@ class Surroundings:
     deleted: Callable[[], Collection[PodUid]]
     digest: Callable[[str], Digest | None]
     record: Callable[[RefusedCall], None]
+    record_rule: Callable[[RuleRestart], None]
     waiting: Callable[[int], None]
     clock: Clock
     shuts_down: Callable[[], Awaitable[bool]]
@@ -109,11 +119,15 @@ class CallGuard:
             return Rejection(
                 grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
             )
+        service = path.rpartition("/")[0]
         if self._shielded.harmed_by(call, self._around.lives, self._around.memory) is None:
+            await self._follows_rule(
+                call, service, peer
+            )  # what has ended is only removed, but with it goes how it ended
             return None
         self._count(1)
         try:
-            harmed = await self._unexcused(call, path.rpartition("/")[0])
+            harmed = await self._unexcused(call, service, peer)
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
@@ -132,12 +146,14 @@ class CallGuard:
     def _judges(self) -> bool:
         return not self._off and self._around.raised()
 
-    async def _unexcused(self, call: RuntimeCall, service: str) -> Protected | None:
+    async def _unexcused(self, call: RuntimeCall, service: str, peer: str) -> Protected | None:
         """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
         end = time.monotonic() + self._patience
         while True:
             harmed = await self._harmed(call, service)
             if harmed is None or not self._judges():
+                return None
+            if await self._follows_rule(call, service, peer):
                 return None
             if await self._around.shuts_down():
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
@@ -157,6 +173,29 @@ class CallGuard:
             return harmed
         return shielded.harmed_by(call, around.lives, around.memory, await around.listed(service, harmed.sandbox))
 
+    async def _follows_rule(self, call: RuntimeCall, service: str, peer: str) -> bool:
+        """Report whether the kubelet restarts all of the pod by a rule of it; only once that is written down."""
+        target = self._shielded.may_follow_rule(call)
+        if target is None or self._around.caller(peer):
+            return False
+        listed = await self._around.listed(service, target.sandbox_id)
+        ended = self._shielded.followed(target, self._around.lives, listed)
+        if ended is None or ended.exit_code is None:
+            return False
+        restart = RuleRestart(
+            at=self._now(), instance=target.id, label=target.label, ended=ended.id, exit_code=ended.exit_code
+        )
+        try:
+            self._around.record_rule(restart)
+        except OSError as error:
+            log.error("rule_restart_not_recorded", error=str(error))  # noqa: TRY400  # the reason says it all
+            return False
+        log.info("call_allowed", wanted=call.method, instance=target.label, because=f"a rule, after {ended.label}")
+        return True
+
+    def _now(self) -> str:
+        return self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
     def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
 
@@ -168,7 +207,7 @@ class CallGuard:
 
     def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
-            at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            at=self._now(),
             monotonic=self._around.clock.awake().seconds,
             method=call.method,
             instance=call.container or call.sandbox or "",

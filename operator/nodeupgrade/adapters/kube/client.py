@@ -287,6 +287,17 @@ class KubeClient(TypedKube):
         where, content_type = f"{path(resource, name)}/status", "application/json-patch+json"
         return cast("Json", await self._transport.request("PATCH", where, body=operations, content_type=content_type))
 
+    async def set_condition(
+        self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
+    ) -> Json:
+        """Set or remove one condition by a strategic merge patch, whose lists of conditions are merged by type."""
+        change = {"type": kind, **({"$patch": "delete"} if condition is None else condition)}
+        patch: Json = {"status": {"conditions": [change]}}
+        if resource_version is not None:
+            patch["metadata"] = {"resourceVersion": resource_version}
+        where, content_type = f"{path(resource, name)}/status", "application/strategic-merge-patch+json"
+        return cast("Json", await self._transport.request("PATCH", where, body=patch, content_type=content_type))
+
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object; no error if it does not exist."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}

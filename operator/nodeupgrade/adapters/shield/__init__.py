@@ -1,7 +1,7 @@
 """The shield's sockets and its log. The executor imports this package, so nothing here is slow to import."""
 
 from nodeupgrade.adapters.shield.host import HostShield
-from nodeupgrade.adapters.shield.records import Refusals, WaitingCalls
+from nodeupgrade.adapters.shield.records import Refusals, RuleRestarts, WaitingCalls
 from nodeupgrade.adapters.shield.socket import Exchange
 
-__all__ = ["Exchange", "HostShield", "Refusals", "WaitingCalls"]
+__all__ = ["Exchange", "HostShield", "Refusals", "RuleRestarts", "WaitingCalls"]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from nodeupgrade.adapters.shield.records import Refusals, WaitingCalls
+from nodeupgrade.adapters.shield.records import Refusals, RuleRestarts, WaitingCalls
 from nodeupgrade.adapters.shield.socket import Exchange
-from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.domain.node.shield import RefusedCall, RuleRestart
 
 STATE = Path("/run")
 
@@ -20,6 +20,7 @@ class HostShield:
     def __init__(self, socket: Path, state: Path = STATE) -> None:
         self._exchange = Exchange(socket, state)
         self._refusals = Refusals(state)
+        self._rule_restarts = RuleRestarts(state)
         self._waiting = WaitingCalls(state)
 
     def ready(self) -> bool:
@@ -61,6 +62,10 @@ class HostShield:
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the refused calls, oldest first."""
         return self._refusals.all()
+
+    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
+        """Return what rules of pods have had restarted, oldest first."""
+        return self._rule_restarts.all()
 
     def waiting(self) -> int:
         """Return how many calls are held back; a process that ended holds none."""

@@ -1,4 +1,4 @@
-"""What the shield's process tells the executor: the refused calls, one line each, and how many calls wait."""
+"""What the shield's process tells the executor: refused calls, restarts by rules of pods, and how many calls wait."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
-from nodeupgrade.domain.node.shield import REFUSED, WAITING, RefusedCall
+from nodeupgrade.domain.node.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
 
 CLOCK = NodeClock(ProcessTable())
 
@@ -104,6 +104,41 @@ class Refusals:
                 f"something (the record cannot be read: {text})" if text else "something (there was no space for more)"
             )
             return RefusedCall(at="", monotonic=self._now().seconds, method="", instance="", label=label, wanted="end")
+
+
+class RuleRestarts:
+    """The containers that a kubelet was allowed to restart since the node's boot.
+
+    They are evidence in favour of the kubelet: a line that cannot be read is none.
+
+    Args:
+        state: directory of the log; does not outlive the boot.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / BY_RULE.name
+
+    def add(self, restart: RuleRestart) -> None:
+        """Append one.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        append(self._path, json.dumps(to_json(restart, strict=True)).encode() + b"\n")
+
+    def all(self) -> tuple[RuleRestart, ...]:
+        """Return them, oldest first."""
+        try:
+            return tuple(filter(None, map(_rule_restart, self._path.read_bytes().splitlines())))
+        except FileNotFoundError:
+            return ()
+
+
+def _rule_restart(line: bytes) -> RuleRestart | None:
+    try:
+        return from_json(RuleRestart, json.loads(line), strict=True)
+    except (ValueError, MalformedFileError):
+        return None
 
 
 def append(path: Path, data: bytes) -> None:

@@ -16,6 +16,8 @@ from nodeupgrade.api.values import NodeName
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
 """When the task was last written only for that: whoever relied on what it was before comes too late."""
+HELD_SINCE_ANNOTATION = "nodeupgrade.dev/held-since"
+"""Annotation on a task: when its rollout first found that a pod holds the node."""
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
@@ -29,6 +31,7 @@ class Task:
         baseline: the node's containers before the run, as written by ``domain.rollout.claims``. Stored in an
             annotation while the node is in flight, so that a restart of the operator does not lose it.
         epoch: the mark of the leader that wrote it last, if that marked it; see ``engine.election``.
+        held_since: when the rollout first found that a pod holds the node; None if it has not.
     """
 
     name: NodeName
@@ -39,6 +42,7 @@ class Task:
     status: TaskStatus = field(default_factory=TaskStatus)
     baseline: str = ""
     epoch: str = ""
+    held_since: datetime | None = None
 
     @property
     def kind(self) -> RunKind:
@@ -83,4 +87,14 @@ def parse_task(body: Json) -> Task:
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
         epoch=annotations.get(EPOCH_MARK, ""),
+        held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a moment that was written down; None if there is none that can be read, or that has a time zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None

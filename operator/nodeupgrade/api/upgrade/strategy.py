@@ -149,7 +149,11 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long one node, one wave and the whole rollout may take; None means no limit."""
+    """How long one node, one wave and the whole rollout may take; None means no limit.
+
+    Attributes:
+        pod_hold: for how long a pod may hold its node.
+    """
 
     SCHEMA: ClassVar = Field("Time limits.", defaulted=True, mutable=True)
 
@@ -157,6 +161,14 @@ class Timeouts:
         timedelta,
         Field("How long the upgrade of one node may take before it is aborted.", positive=True, defaulted=True),
     ] = timedelta(minutes=15)
+    pod_hold: Annotated[
+        timedelta,
+        Field(
+            "How long the pods of a node may hold it by their annotation nodeupgrade.dev/hold, from when the rollout "
+            "first finds it held. With 0s, pods hold nothing.",
+            defaulted=True,
+        ),
+    ] = timedelta(hours=1)
     wave: Annotated[
         timedelta | None, Field("How long one wave may take. If unset, there is no limit.", positive=True)
     ] = None

@@ -203,7 +203,7 @@ def _begins(report: PlanReport, terms: Wave) -> str:
 
 
 def _is_held(each: Todo) -> bool:
-    return each.reason == Reason.NODE_HELD
+    return each.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD}
 
 
 def _todo(due: list[Todo]) -> RenderableType:

@@ -10,6 +10,9 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
 * *It ended with the runtime.* It was connected to the runtime, which was restarted, and ended while no kubelet ran, by
   itself; the old kubelet has seen it run, and the new one was started only afterwards. See
   docs/decisions/runtime-clients.md.
+* *A rule of its pod restarted it.* Another container of the pod ended by itself with an exit code for which the pod
+  has all of its containers restarted. The shield saw that end before it let the kubelet stop or remove this one, and
+  wrote it down; nothing else shows the order of the two.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
@@ -24,8 +27,10 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan
+from nodeupgrade.domain.node.restarting_pods import newest_of, restarting
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
 from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
+from nodeupgrade.domain.restart_rules import RuledContainer
 
 LOST = 255
 """Exit code of a container of which the runtime does not know how it ended."""
@@ -34,6 +39,7 @@ KILLED = frozenset({137, LOST})
 TERMINATED = 143
 """Exit code of a SIGTERM: somebody wanted a container to end."""
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
+_RESTARTS = _ENDS | {DifferenceKind.RESTARTED}
 BY_TAINT = "DeletionByTaintManager"
 """Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
@@ -47,11 +53,13 @@ class Evidence:
             not reliable.
         deleted: pods that were deleted in the API.
         with_runtime: containers that ended with the runtime, as recorded before the new kubelet was started.
+        by_rule: containers that the shield let the kubelet restart, each with the one whose end has a rule for it.
     """
 
     asked: frozenset[str] | None = None
     deleted: frozenset[PodUid] = frozenset()
     with_runtime: frozenset[ContainerId] = frozenset()
+    by_rule: Mapping[ContainerId, ContainerId] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,7 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
             difference.pod.uid in evidence.deleted
             or difference.container in evidence.with_runtime
             or _ended_by_itself(plan, now, difference, evidence)
+            or _restarted_by_rule(difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
         )
         (ended if excused else damage).append(difference)
@@ -185,9 +194,17 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
     )
 
 
+def _restarted_by_rule(difference: Difference, evidence: Evidence) -> bool:
+    """Report whether a rule of the pod had it restarted, after the end of a container that nobody asked to end."""
+    if difference.container is None or difference.kind not in _RESTARTS:
+        return False
+    ended = evidence.by_rule.get(difference.container)
+    return ended is not None and ended not in (evidence.asked or frozenset())
+
+
 def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
     pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
-    if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
+    if pod is None or difference.kind not in _ENDS or not is_over(pod, plan.ruled, now.containers):
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
     return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)
@@ -224,8 +241,7 @@ ALWAYS, ON_FAILURE = "Always", "OnFailure"
 def completing(pod: Pod) -> CompletingPod | None:
     """Return what the end of a pod depends on; ``None`` if it never ends by itself.
 
-    From 1.34 on a container may have a restart policy of its own, and rules, which depend on its exit code: then
-    nothing is assumed.
+    From 1.34 on a container may have a restart policy of its own; its rules, which come first, are the plan's.
     """
     regular = [container for container in pod.containers if container.role is Role.REGULAR]
     policies = [_policy(pod, container) for container in regular]
@@ -235,27 +251,29 @@ def completing(pod: Pod) -> CompletingPod | None:
     return CompletingPod(pod=pod.ref.uid, regular=tuple(each.name for each in regular), retried=tuple(retried))
 
 
-def is_over(pod: CompletingPod, listed: Iterable[ContainerInstance]) -> bool:
+def is_over(pod: CompletingPod, rules: Iterable[RuledContainer], listed: Iterable[ContainerInstance]) -> bool:
     """Report whether a pod is over, according to the runtime's record.
 
     Args:
+        rules: the plan's containers with restart rules.
         listed: the containers that the runtime lists, with their exit codes; those of other pods are ignored.
     """
-    newest: dict[str, ContainerInstance] = {}
-    for each in sorted(listed, key=lambda c: c.created_at):
-        if each.pod.uid == pod.pod:
-            newest[each.name] = each
-    return all(name in newest and _has_ended(newest[name], retried=name in pod.retried) for name in pod.regular)
+    own = {each.name: each for each in rules if each.pod == pod.pod}
+    newest = newest_of(pod.pod, listed)
+    if any(restarting(own.values(), pod.pod, newest.values())):
+        return False
+    return all(name in newest and _has_ended(newest[name], pod, own.get(name)) for name in pod.regular)
 
 
-def _has_ended(container: ContainerInstance, *, retried: bool) -> bool:
-    ended = container.state is ContainerState.EXITED and container.exit_code is not None
-    return ended and (container.exit_code == 0 or not retried)
+def _has_ended(container: ContainerInstance, pod: CompletingPod, own: RuledContainer | None) -> bool:
+    if container.state is not ContainerState.EXITED or container.exit_code is None:
+        return False
+    if own is not None and own.rule_for(container.exit_code) is not None:
+        return False
+    return container.exit_code == 0 or container.name not in pod.retried
 
 
 def _policy(pod: Pod, container: PodContainer) -> str:
-    if container.spec.get("restartPolicyRules"):
-        return ALWAYS
     return str(container.spec.get("restartPolicy") or pod.restart_policy)
 
 

@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.units import UnitStart
+from nodeupgrade.domain.restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 2
@@ -301,6 +302,7 @@ class RunPlan:
         pinned: manifests of static pods that keep the UID which an earlier run wrote.
         own_uids: the UIDs that kubelets of this node are known to compute by themselves.
         completing: the pods that end by themselves, so that a kubelet stops their sidecars.
+        ruled: containers whose exit code may make a kubelet restart them, or their whole pod.
         examined_at: when the facts were gathered that the run was planned from.
     """
 
@@ -336,6 +338,7 @@ class RunPlan:
     pinned: tuple[str, ...] = ()
     own_uids: OwnUids = NOTHING_KNOWN
     completing: tuple[CompletingPod, ...] = ()
+    ruled: tuple[RuledContainer, ...] = ()
     examined_at: str | None = None
 
     @property

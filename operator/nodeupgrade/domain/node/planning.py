@@ -47,6 +47,7 @@ from nodeupgrade.domain.node.static_pods import (
     plan_recreation,
 )
 from nodeupgrade.domain.pods import Pod, with_owners
+from nodeupgrade.domain.restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
@@ -276,6 +277,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=facts.surroundings.holds_package,
         cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
+        ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),
     )
 

@@ -1,8 +1,8 @@
 """Decide which calls of a kubelet the shield refuses: those that would end or duplicate what ran before the upgrade.
 
 The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
-if its instance ended by itself, if its pod is over or was deleted in the API or by its manifest, or if the instance
-came later.
+if its instance ended by itself, if its pod is over, is restarted by a rule of its own, or was deleted in the API or by
+its manifest, or if the instance came later.
 """
 
 from collections.abc import Callable, Collection
@@ -12,18 +12,20 @@ from pathlib import PurePosixPath
 from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.departures import is_over
+from nodeupgrade.domain.node.departures import KILLED, TERMINATED, is_over
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.restarting_pods import restarting
 
-LOCK, RESTARTS, REFUSED, WAITING = STATE_FILES = (
+LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.lock"),
     PurePosixPath("/run/nodeupgrade-shield.restarts"),
     PurePosixPath("/run/nodeupgrade-shield.refused"),
     PurePosixPath("/run/nodeupgrade-shield.waiting"),
+    PurePosixPath("/run/nodeupgrade-shield.by-rule"),
 )
 """Files that do not outlive a boot: the lock of whoever exchanges sockets, the runtime's restarts under the shield, the
-refused calls, and the number of calls that wait.
+refused calls, the number of calls that wait, and what was restarted by a rule of its pod.
 """
 
 EXCUSE_SECONDS = 3.0
@@ -121,6 +123,24 @@ class RefusedCall:
         return f"{self.wanted} {self.label}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRestart:
+    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted.
+
+    Attributes:
+        at: wall-clock time, RFC 3339.
+        instance: id of the container.
+        ended: id of the container that had ended by itself before; maybe the same.
+        exit_code: with which code that one ended.
+    """
+
+    at: str
+    instance: ContainerId
+    label: str
+    ended: ContainerId
+    exit_code: int
+
+
 class Excuse(Enum):
     """Why a call that would harm an instance is let through."""
 
@@ -172,6 +192,33 @@ class Shielded:
         runs = _Lives(lives, self.shared, ended)
         found = self._target(call, runs, memory)
         return None if found is None or found.pod.uid in self._pods_over(runs, listed) else found
+
+    def may_follow_rule(self, call: RuntimeCall) -> ContainerInstance | None:
+        """Return the container that a call ends or removes, if its pod has a rule to restart all of its containers."""
+        if call.method not in {Method.STOP_CONTAINER, Method.REMOVE_CONTAINER} or call.container is None:
+            return None
+        found = self.containers.get(call.container)
+        pods = {each.pod for each in self.plan.ruled if any(rule.whole_pod for rule in each.rules)}
+        return found if found is not None and found.pod.uid in pods else None
+
+    def followed(
+        self, target: ContainerInstance, lives: Callable[[Process], bool], listed: Collection[ContainerInstance]
+    ) -> ContainerInstance | None:
+        """Return the container whose end makes a rule of the pod restart this one; ``None`` if none is known.
+
+        It must have run before the upgrade and ended by itself: nobody could end it through the shield, nothing killed
+        it, and it did not depend on the runtime, which was restarted.
+
+        Args:
+            listed: the containers of the sandbox as the runtime lists them, with their exit codes.
+        """
+        connected = {c.id for c in self.plan.containers if c.connected or c.sockets}
+        for ended in restarting(self.plan.ruled, target.pod.uid, listed):
+            before = self.containers.get(ended.id)
+            gone = before is not None and (before.process is None or not lives(before.process))
+            if gone and ended.id not in connected and ended.exit_code not in KILLED | {TERMINATED}:
+                return ended
+        return None
 
     def may_have_ended(self, harmed: Protected) -> bool:
         """Report whether only the runtime can tell if what a call would harm has ended."""
@@ -237,7 +284,7 @@ class Shielded:
             pod.pod
             for pod in self.plan.completing
             if listed
-            and is_over(pod, listed)
+            and is_over(pod, self.plan.ruled, listed)
             and not any(lives(c) for c in self.containers.values() if c.pod.uid == pod.pod and c.name in pod.regular)
         )
 

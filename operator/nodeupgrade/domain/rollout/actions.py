@@ -101,6 +101,13 @@ class MarkTask(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoteHold(_NodeDecision):
+    """Write down in the task since when the node is held by a pod, from which the pod's time runs."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
     """Report that the node must not be touched."""
 
@@ -135,9 +142,14 @@ class Wait(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon(_NodeDecision):
-    """Cordon the node and record the owner of the cordon in the same write."""
+    """Cordon the node and record the owner of the cordon in the same write.
+
+    Attributes:
+        announces: whether the node's condition MaintenanceInProgress says so as well.
+    """
 
     view: NodeView
+    announces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +264,7 @@ class Judge(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreCordon(_NodeDecision):
-    """Uncordon the node, if the cordon is ours."""
+    """Uncordon the node, if the cordon is ours; before that, end our condition MaintenanceInProgress."""
 
     view: NodeView
 
@@ -282,6 +294,7 @@ NodeAction: TypeAlias = (
     | Reopen
     | Blank
     | MarkTask
+    | NoteHold
     | Refuse
     | Skip
     | WaveNews
@@ -316,6 +329,7 @@ LOG_EVENTS: Mapping[type[NodeAction], str] = {
     Reopen: "task_reopened",
     Blank: "task_cleared",
     MarkTask: "task_marked",
+    NoteHold: "hold_noted",
     Refuse: "node_refused",
     Skip: "nodes_skipped",
     WaveNews: "wave_reported",

@@ -17,6 +17,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.domain.rollout.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.membership import resolve_artifact
 from nodeupgrade.domain.rollout.state_checks import (
+    no_pod_holds_the_node,
     node_is_free,
     node_is_not_cordoned_by_others,
     node_is_not_held,
@@ -142,7 +143,11 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
 """What must be done is told first; that a node is held, last, since nothing else stands in its way then."""
 
 
-WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)
+WITH_PODS: tuple[Check[Candidate], ...] = (
+    placements_are_met,
+    taints_are_tolerated,
+    no_pod_holds_the_node,
+)
 
 
 """Checks that only warn."""

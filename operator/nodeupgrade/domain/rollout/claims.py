@@ -17,7 +17,7 @@ from nodeupgrade.api.task.spec import RunKind, TaskAction, TaskSpec, UpgradeRef,
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import ContainerStatus, Pod
-from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release
+from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
 from nodeupgrade.domain.rollout.node_state import Place
 from nodeupgrade.domain.rollout.retry import past_runs, reopened
@@ -41,7 +41,15 @@ def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[Node
     due: list[NodeAction] = [*reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
     if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and goes_on:
         due += _claimed(rollout, now)
+    due += _held(rollout)
     return tuple(due[:WRITES_AT_ONCE])
+
+
+def _held(rollout: RolloutView) -> Iterable[NoteHold]:
+    """Return the notes on nodes that are found held by a pod for the first time."""
+    for member in rollout.members.values():
+        if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
+            yield NoteHold(node=member.node, task=member.task, reason=member.reason, message=member.message)
 
 
 def may_claim(rollout: RolloutView) -> bool:

@@ -41,6 +41,7 @@ from nodeupgrade.domain.rollout.membership import selects, serves
 from nodeupgrade.domain.rollout.node_state import candidate
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -172,7 +173,7 @@ def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datet
         return _precheck(fleet, terms, node, now)
     if not node.unschedulable and not ours:
         message = f"node {node.name} is cordoned for its upgrade"
-        return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+        return _cordon(fleet, node, message)
     if (pods := fleet.pods.get(node.name)) is None:
         return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
@@ -184,6 +185,11 @@ def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datet
         reason=Reason.ADMITTED,
         message=f"node {node.name} is to go from {node.kubelet_version} to {terms.spec.version}",
     )
+
+
+def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
+    announces = history.NODE_LIFECYCLE_CONDITIONS.applies_to(fleet.server) and not node.maintenance
+    return Cordon(node=node.name, view=node, announces=announces, reason=Reason.CORDONED, message=message)
 
 
 def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
@@ -202,7 +208,7 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
         message = f"node {name} is cordoned, for a run may be going on although its task is gone"
-        return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
+        return _cordon(fleet, node, message)
     spec = _started(
         fleet, terms, node, TaskAction.UPGRADE, cordon=CordonRecord(was_unschedulable=not ours, by_us=ours), now=now
     )

@@ -41,6 +41,7 @@ _PHASES = {
     Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
     Reason.SOAKING: RolloutPhase.SOAKING,
     Reason.NODE_HELD: RolloutPhase.PENDING,
+    Reason.HELD_BY_POD: RolloutPhase.PENDING,
 }
 
 

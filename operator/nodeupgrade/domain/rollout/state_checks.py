@@ -82,6 +82,25 @@ def node_is_not_held(candidate: Candidate) -> Finding | None:
     return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
 
 
+@check_one(Reason.HELD_BY_POD, acceptable=False)
+def no_pod_holds_the_node(candidate: Candidate) -> Finding | None:
+    """No pod of the node is annotated to hold it, or they have held it for as long as ``spec.timeouts.podHold`` allows.
+
+    Whoever makes pods is trusted less than whoever annotates Nodes: the time runs from when the rollout first found the
+    node held, whatever becomes of its pods.
+    """
+    holding = [pod for pod in _active_pods(candidate) if pod.hold is not None]
+    if not holding or candidate.spec.action is RolloutAction.PLAN:
+        return None
+    since = None if candidate.task is None else candidate.task.held_since
+    until = (since or candidate.now) + candidate.spec.timeouts.pod_hold
+    if candidate.now >= until:
+        return None
+    why, others = holding[0].hold, len(holding) - 1
+    by = f"pod {holding[0]}" + (f" and {others} more" if others else "") + (f": {why}" if why else "")
+    return Finding(reason=Reason.HELD_BY_POD, detail=f"{named(candidate)} is held until {timestamp(until)} by {by}")
+
+
 def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
     if why is None:
         return None

@@ -13,6 +13,7 @@ from nodeupgrade.api.values import printable
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.restart_rules import may_restart_whole
 from nodeupgrade.domain.rollout import claims
 
 _OUTCOMES = {
@@ -150,14 +151,18 @@ def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
     It does if the instance was killed, or if nothing is known of its end and it was not named beforehand as one that
-    may end with the runtime. A container that ended with its pod is not shown by the API any more.
+    may end with the runtime. One that a rule of its pod had restarted was killed too: the API has to show both the
+    restart and the rule. A container that ended with its pod is not shown by the API any more.
     """
     shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
+    ruled = {str(pod) for pod in pods if may_restart_whole(pod)}
     seen = _seen_restarted(task, pods, None, None)
     connected = _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
         code = shown[name].previous_exit_code
+        if shown[name].restarted_with_pod:
+            return name.rpartition("/")[0] not in ruled
         return code in _KILLED and not (code == _LOST and name in connected)
 
     return tuple(name for name in task.reported.containers.ended_list if name not in seen or not contradicted(name))

@@ -156,7 +156,8 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     if new_kubelet and _runtime_is_older(node, plan):
         asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
     ended = with_runtime.recorded(node.recorded(Step.START_KUBELET))
-    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended)
+    by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
+    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
 
 
 def _runtime_is_older(node: Node, plan: RunPlan) -> bool:

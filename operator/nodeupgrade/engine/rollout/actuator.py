@@ -4,13 +4,19 @@ from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
+from nodeupgrade.api.task.object import (
+    BASELINE_ANNOTATION,
+    HELD_SINCE_ANNOTATION,
+    SETTLED_ANNOTATION,
+    UPGRADE_LABEL,
+    Task,
+)
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER, NodeView
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER
 from nodeupgrade.domain.rollout import hooks
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -31,6 +37,7 @@ from nodeupgrade.domain.rollout.actions import (
     MarkTask,
     NarrowGuard,
     NodeAction,
+    NoteHold,
     RaiseGuard,
     RecordHook,
     Refuse,
@@ -50,6 +57,7 @@ from nodeupgrade.domain.rollout.guard_lifecycle import decline, is_asked_for
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
+from nodeupgrade.engine.rollout.maintenance import announce, withdraw
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -114,13 +122,14 @@ class Actuator:
         match action:
             case AddFinalizer() | RemoveFinalizer() | WriteStatus():
                 await self._write_upgrade(action)
-            case Cordon(view=node):
-                await self._set_schedulable(node, cordoned_by=self._upgrade)
-            case RestoreCordon(view=node):
-                await self._set_schedulable(node, cordoned_by=None)
+            case Cordon() | RestoreCordon():
+                await self._set_schedulable(action)
             case MarkTask(task=task):
                 settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
                 await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
+            case NoteHold(task=task):
+                since = {HELD_SINCE_ANNOTATION: self._kube.utcnow().isoformat()}
+                await self._merge_task(task, {"metadata": {"annotations": since}})
             case StartHook(task=task, hook=hook):
                 await start_hook(self._kube, self._agents.namespace, task, hook)
             case RecordHook(task=task, hook=hook):
@@ -194,15 +203,13 @@ class Actuator:
         patch = {"metadata": {"finalizers": finalizers}}
         await self._kube.merge(UPGRADES, self._upgrade.name, patch, resource_version=self._upgrade.resource_version)
 
-    async def _set_schedulable(self, node: NodeView, *, cordoned_by: Upgrade | None) -> None:
-        """Cordon or uncordon the node, and record the owner of the cordon in the same write."""
-        await self._kube.merge(
-            NODES,
-            node.name,
-            cordon(cordoned_by),
-            resource_version=node.resource_version,
-            field_manager=CORDON_MANAGER,
-        )
+    async def _set_schedulable(self, action: Cordon | RestoreCordon) -> None:
+        """Cordon or uncordon the node, record the owner of the cordon in the same write, and tell others of it."""
+        node, owner = action.view, self._upgrade if isinstance(action, Cordon) else None
+        version = node.resource_version if owner else await withdraw(self._kube, node)
+        await self._kube.merge(NODES, node.name, cordon(owner), resource_version=version, field_manager=CORDON_MANAGER)
+        if isinstance(action, Cordon) and action.announces:
+            await announce(self._kube, node, self._upgrade.name, self._kube.utcnow())
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
@@ -210,7 +217,9 @@ class Actuator:
         annotations = {**annotations, **self._mark}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
-            metadata: Json = {"labels": labels, "annotations": {BASELINE_ANNOTATION: None, **annotations}}
+            own = held.spec.upgrade_ref.uid == spec.upgrade_ref.uid
+            forgotten = {BASELINE_ANNOTATION: None, **({} if own else {HELD_SINCE_ANNOTATION: None})}
+            metadata: Json = {"labels": labels, "annotations": {**forgotten, **annotations}}
             await self._merge_task(held, {"metadata": metadata, "spec": changed})
             return
         body = {

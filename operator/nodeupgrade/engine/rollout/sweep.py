@@ -1,17 +1,18 @@
-"""The sweep removes what is left behind: orphaned cordons, and entries of the readiness guard.
+"""The sweep removes what is left behind: orphaned cordons, our conditions on Nodes, and entries of the readiness guard.
 
 A cordon is orphaned when its NodeUpgrade was abandoned or deleted without its finalizer; an entry is left behind when
 its Node was deleted during the run.
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
@@ -21,6 +22,7 @@ from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
+from nodeupgrade.engine.rollout.maintenance import withdraw
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -54,9 +56,12 @@ class Sweep:
         known = [node for _, node in sorted(nodes.items())]
         suspects = [node for node in known if node.unschedulable and node.cordoned_by]
         marked = [node for node in known if node.stale_mark]
-        if not suspects and not marked:
+        announced = [node for node in known if node.announced and not node.cordoned_by]
+        if not suspects and not marked and not announced:
             return ()
-        active = frozenset(each.uid for each in (await self._fleet.upgrades_listed()).values() if each.active)
+        listed = (await self._fleet.upgrades_listed()).values()
+        active = frozenset(each.uid for each in listed if each.active)
+        await self._withdraw(announced, [each.upgrade for each in listed])
         for node in marked:
             if node.stale_mark not in active:
                 await self._unmark(node)
@@ -103,7 +108,7 @@ class Sweep:
         try:
             for pod in pods:
                 await self._kube.delete(self._agents, pod.name, uid=pod.uid)
-            version = node.resource_version
+            version = await withdraw(self._kube, node)
             await self._kube.merge(
                 NODES, node.name, cordon(None), resource_version=version, field_manager=CORDON_MANAGER
             )
@@ -112,6 +117,16 @@ class Sweep:
         except RejectedError as error:
             return Wait(node=node.name, reason=Reason.WRITE_REFUSED, message=f"node {node.name}: {error}")
         return decision
+
+    async def _withdraw(self, announced: Iterable[NodeView], listed: Collection[Upgrade | None]) -> None:
+        """Remove our condition from nodes that have lost our cordon and are not in flight any more."""
+        if None in listed:
+            return  # nobody knows which nodes it has in flight
+        slots = {name for upgrade in listed if upgrade is not None for name in upgrade.status.in_flight}
+        for node in announced:
+            if node.name not in slots:
+                with contextlib.suppress(ConflictError, NotFoundError):  # the next sweep tries again
+                    await withdraw(self._kube, node)
 
     async def _unmark(self, node: NodeView) -> None:
         """Remove the marks of a cordon that somebody has removed: a later cordon is theirs."""

@@ -87,6 +87,15 @@ class WriteThrough(TypedKube):
         self._fleet.learn(resource, replaced)
         return replaced
 
+    async def set_condition(
+        self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
+    ) -> Json:
+        """Set or remove one condition of an object."""
+        async with self._refreshing(resource, name):
+            written = await self._kube.set_condition(resource, name, kind, condition, resource_version=resource_version)
+        self._fleet.learn(resource, written)
+        return written
+
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object."""
         async with self._refreshing(resource, name, uid):

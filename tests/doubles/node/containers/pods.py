@@ -99,13 +99,28 @@ def accepted(pod: Pod, kubelet: KubeletVersion, also: Iterable[str] = ()) -> Ite
 def is_over(pod: Pod, instances: Iterable[ContainerInstance]) -> bool:
     """Return whether all regular containers of a pod have ended, and none is started again."""
     newest = {each.name: each for each in instances if each.pod == pod.ref}
-    found = [newest.get(container.name) for container in pod.containers if container.role is Role.REGULAR]
+    regular = [container for container in pod.containers if container.role is Role.REGULAR]
+    found = [(container, newest.get(container.name)) for container in regular]
     return pod.restart_policy != "Always" and all(
-        each is not None
-        and each.state is ContainerState.EXITED
-        and (pod.restart_policy == "Never" or each.exit_code == 0)
-        for each in found
+        each is not None and each.state is ContainerState.EXITED and not is_restarted(pod, container, each)
+        for container, each in found
     )
+
+
+def is_restarted(pod: Pod, container: PodContainer, ended: ContainerInstance) -> bool:
+    """Return whether an ended container is started again: by a rule, or by the restart policy."""
+    if action_after(container, ended) is not None:
+        return True
+    return pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and ended.exit_code != 0)
+
+
+def action_after(container: PodContainer, ended: ContainerInstance) -> str | None:
+    """Return the action of the first restart rule for an exit code."""
+    for rule in container.spec.get("restartPolicyRules", ()):
+        codes = rule["exitCodes"]
+        if (ended.exit_code in codes["values"]) is (codes["operator"] == "In"):
+            return str(rule["action"])
+    return None
 
 
 @cache

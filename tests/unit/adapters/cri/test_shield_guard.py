@@ -12,8 +12,8 @@ from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
+from nodeupgrade.domain.node.shield import Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
 from tests.unit.domain.node.shielded import AS_FOUND, EDITED, WEB, container_of, shielded_plan
 
 PEER = "unix-abstract:kubelet"
@@ -45,16 +45,19 @@ class World:
     def __init__(self, socket: PurePosixPath) -> None:
         self.raised, self.alive, self.digest = True, True, AS_FOUND
         self.refused: list[RefusedCall] = []
+        self.by_rule: list[RuleRestart] = []
+        self.listing: tuple[ContainerInstance, ...] = ()
+        self.ended: frozenset[Process] = frozenset()
         self.waited: list[int] = []
         self.asked = 0
         self.deleted_after: int | None = None
         self.broken = False
         self.shutting_down = False
         self.around = Surroundings(
-            raised=lambda: self.raised, socket=socket, lives=lambda _process: self.alive,
+            raised=lambda: self.raised, socket=socket, lives=lambda process: self.alive and process not in self.ended,
             listed=self.listed,
             memory=lambda _container: 100, deleted=self.deleted, digest=lambda _path: self.digest,
-            record=self.record, waiting=self.waited.append, clock=Clock(),
+            record=self.record, record_rule=self.record_rule, waiting=self.waited.append, clock=Clock(),
             shuts_down=self.shuts_down, caller=lambda peer: "" if peer == PEER else "crictl (process 7)",
         )  # fmt: skip
 
@@ -62,7 +65,12 @@ class World:
         return self.shutting_down
 
     async def listed(self, _service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
-        return ()
+        return self.listing
+
+    def record_rule(self, restart: RuleRestart) -> None:
+        if self.broken:
+            raise OSError("no space")
+        self.by_rule.append(restart)
 
     def deleted(self) -> set[PodUid]:
         self.asked += 1

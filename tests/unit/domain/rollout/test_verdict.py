@@ -189,6 +189,44 @@ def test_what_a_node_reports_hides_nothing_that_the_api_shows(
     assert told in verdict.message
 
 
+RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+
+
+def restarted_by_rule(*, at: datetime = DURING, rules: bool = True, reason: str = "RestartingAllContainers") -> Pod:
+    """The pod after a kubelet has restarted all of it: nothing but a reason is left of what ran before."""
+    [status], [spec] = BEFORE.raw["status"]["containerStatuses"], BEFORE.raw["spec"]["containers"]
+    gone = {"lastState": {"terminated": {"exitCode": 137, "reason": reason, "finishedAt": None}}}
+    again = {**status, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1, **gone}
+    over = {"type": "AllContainersRestarting", "status": "False", "lastTransitionTime": at.isoformat()}
+    conditions = [*BEFORE.raw["status"].get("conditions", ()), over]
+    return parse_pod({
+        **BEFORE.raw,
+        "spec": {**BEFORE.raw["spec"], "containers": [{**spec, **({"restartPolicyRules": RULES} if rules else {})}]},
+        "status": {**BEFORE.raw["status"], "conditions": conditions, "containerStatuses": [again]},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "pod", "outcome"),
+    [
+        (reported(ended=True), restarted_by_rule(), Verdict.SUCCEEDED),
+        (reported(ended=False), restarted_by_rule(), Verdict.FAILED),
+        (reported(ended=True), restarted_by_rule(rules=False), Verdict.FAILED),
+        (reported(ended=True), restarted_by_rule(reason="Error"), Verdict.FAILED),
+        (reported(ended=False), restarted_by_rule(at=SETTLED + timedelta(seconds=1)), Verdict.SUCCEEDED),
+    ],
+    ids=["both say so", "only the API", "without a rule", "killed otherwise", "after the kubelet had settled"],
+)
+def test_what_a_rule_of_the_pod_restarted_is_believed_if_node_and_api_say_so(
+    task: Task, pod: Pod, outcome: Verdict
+) -> None:
+    verdict = decide_verdict(NODE, task, (pod,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is outcome
+    assert "default/web/main" in verdict.message
+
+
 def test_a_run_that_ends_in_the_future_is_not_waited_for() -> None:
     ends = replace(TASK.status, finished_at=datetime(9999, 1, 1, tzinfo=UTC))
     task = replace(TASK, spec=replace(TASK.spec, deadline=END), status=ends)

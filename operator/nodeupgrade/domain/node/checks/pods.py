@@ -7,8 +7,11 @@ from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.restarting_pods import restarting
 from nodeupgrade.domain.nodes import Taint, view_node
 from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
+from nodeupgrade.domain.pods import ALL_RESTARTING
+from nodeupgrade.domain.restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
@@ -22,8 +25,6 @@ from nodeupgrade.kubelethash import (
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
 IN_PLACE_UPDATE = "InPlaceUpdateReady"
 """The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
-ALL_RESTARTING = "AllContainersRestarting"
-"""The condition of a pod whose containers a kubelet restarts together."""
 
 KUBEADM = "kubeadm.kubernetes.io/"
 """How the annotations begin that kubeadm gives to the API server and to etcd."""
@@ -170,6 +171,9 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
 @check(Reason.POD_IN_TRANSITION, follows=(history.ALL_CONTAINERS_RESTART,), covers=(Hazard.POD_IN_TRANSITION,))
 def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Finding]:
     """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
+    kubelets = (version for version in (facts.kubelet.current, facts.target) if version is not None)
+    gates = facts.readiness.layout.gates
+    rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
     for pod in facts.running_pods():
         conditions = {c.get("type"): c.get("status") for c in (pod.raw.get("status") or {}).get("conditions") or ()}
         if conditions.get(IN_PLACE_UPDATE) == "False":
@@ -177,6 +181,12 @@ def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
         elif conditions.get(ALL_RESTARTING) == "True":
             detail = "all of its containers are being restarted by a rule of its own: wait until they run"
+            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+        elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
+            detail = (
+                f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
+                "has all of its containers restarted: wait until they run"
+            )
             yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
 
 
