@@ -62,6 +62,7 @@ async def live(proxy: Proxy, identity: str) -> None:
         thrift=IN_A_CLUSTER,
         clock=loop_time,
         on_slot_unused=queues.rollout_changed,
+        on_slots=queues.in_flight,
     )
 
     async def leading() -> None:
@@ -71,7 +72,8 @@ async def live(proxy: Proxy, identity: str) -> None:
                 group.create_task(operator.recorder.run())
                 group.create_task(reconcile_for_ever(queues, operator.rollouts, operator.nodes, silent, silent))
         finally:
-            operator.snapshots.forget()
+            operator.forget()
+            queues.forget()
 
     tasks = [asyncio.ensure_future(fleet.run()), asyncio.ensure_future(lead(elector, leading))]
     try:

@@ -65,6 +65,7 @@ class Manager:
             queue_depth=lambda: len(self._queues),
             on_rollout_change=self._queues.rollout_changed,
             on_node_change=self._queues.node_changed,
+            on_slots=self._queues.in_flight,
             on_error=_log_watch_problem,
             on_undelivered=_log_delivery_problem,
             on_election=_log_election,
@@ -114,7 +115,8 @@ class Manager:
                     reconcile_for_ever(self._queues, own.rollouts, own.nodes, plane.metrics, plane.notifier)
                 )
         finally:
-            own.snapshots.forget()
+            own.forget()
+            self._queues.forget()
 
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)

@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.engine.rollout.result import Result
 
 K = TypeVar("K")
 
@@ -117,16 +117,23 @@ class Queues:
         if (rollout := self._in_flight.get(name)) is not None:
             self.nodes.add(NodeKey(rollout, name), GATHERING_SECONDS)
 
-    def rollout_reconciled(self, name: str, done: Result) -> None:
+    def in_flight(self, upgrade: Upgrade, nodes: Iterable[NodeName]) -> None:
         """Requeue the nodes in flight: at once those that are new, and all if somebody asks something else."""
+        name, asked, nodes = upgrade.name, (upgrade.generation, upgrade.deleting), frozenset(nodes)
         known = {node for node, rollout in self._in_flight.items() if rollout == name}
-        asked = None if (upgrade := done.upgrade) is None else (upgrade.generation, upgrade.deleting)
-        for node in known - {*done.in_flight}:
+        for node in known - nodes:
             del self._in_flight[node]
-        for node in done.in_flight:
+        for node in nodes:
             at_once = node not in known or asked != self._asked.get(name)
             self._in_flight[node] = name
             self.nodes.add(NodeKey(name, node), 0.0 if at_once else IN_FLIGHT_SECONDS)
+        self._asked[name] = asked
+
+    def over(self, name: str) -> None:
+        """Forget a rollout that has nothing in flight."""
         self._asked.pop(name, None)
-        if asked is not None and not done.over:
-            self._asked[name] = asked
+        self._in_flight = {node: rollout for node, rollout in self._in_flight.items() if rollout != name}
+
+    def forget(self) -> None:
+        """Forget what is in flight, at the end of a term: the next one finds out."""
+        self._in_flight, self._asked = {}, {}

@@ -16,8 +16,8 @@ from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wai
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import UnavailableError
 
-ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 64
-"""Workers; each mostly waits for the API server."""
+ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
+"""How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""
 
 VERIFYING_SECONDS = 1.0
 """Interval at which a node whose run is being verified is reconciled, unless it is known how long that is waited for.
@@ -118,7 +118,8 @@ async def reconcile_for_ever(
         telemetry.rollout_reconciled(name, done, seconds())
         if done.upgrade is not None:
             announcer.offer(done.upgrade)
-        queues.rollout_reconciled(name, done)
+        if done.over:
+            queues.over(name)
         _log_actions(name, done.actions)
         return min(LONGEST_REST_SECONDS, REST * done.cost), pace(done)
 
@@ -133,10 +134,8 @@ async def reconcile_for_ever(
 
     async with asyncio.TaskGroup() as group:
         group.create_task(resync(queues, rollouts))
-        for _ in range(ROLLOUTS_AT_ONCE):
-            group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, telemetry))
-        for _ in range(NODES_AT_ONCE):
-            group.create_task(work(queues.nodes, reconcile_node, node_crashed, telemetry))
+        group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, telemetry, ROLLOUTS_AT_ONCE))
+        group.create_task(work(queues.nodes, reconcile_node, node_crashed, telemetry, NODES_AT_ONCE))
 
 
 async def work(
@@ -144,8 +143,9 @@ async def work(
     reconcile: Callable[[K, Callable[[], float]], Awaitable[tuple[float, float | None]]],
     crashed: Callable[[K, str], Awaitable[None]],
     telemetry: Telemetry,
+    at_once: int = 1,
 ) -> None:
-    """Process a queue for ever. An unexpected error is one of its key; others go on.
+    """Process a queue for ever, several keys at a time. An unexpected error is one of its key; others go on.
 
     Args:
         queue: The queue.
@@ -153,14 +153,14 @@ async def work(
             seconds it is requeued, if at all. It is passed a function that returns the seconds since it was called.
         crashed: Called with a key and a description of an error that nobody has foreseen.
         telemetry: Told of failures.
+        at_once: How many keys at a time.
     """
-    clock = asyncio.get_running_loop().time
-    while True:
-        key = await queue.take()
-        began = clock()
-        rest, again = 0.0, None
+    clock, permits = asyncio.get_running_loop().time, asyncio.Semaphore(at_once)
 
-        def seconds(began: float = began) -> float:
+    async def process(key: K) -> None:
+        began, rest, again = clock(), 0.0, None
+
+        def seconds() -> float:
             return clock() - began
 
         try:
@@ -176,10 +176,27 @@ async def work(
             again = rest = queue.back_off(key)  # also against the events of what is told about it
             _log.exception("reconcile_crashed", key=key, again_in_seconds=again)
             await _tell(crashed, key, error)
+        except asyncio.CancelledError:
+            again = 0.0  # for the next term
+            raise
         finally:
             queue.done(key, rest=rest)
-        if again is not None:
-            queue.add(key, again)
+            permits.release()
+            taken.discard(key)
+            if again is not None:
+                queue.add(key, again)
+
+    taken = set[K]()
+    try:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await permits.acquire()
+                taken.add(key := await queue.take())
+                group.create_task(process(key))
+    finally:
+        for key in taken:  # cancelled before it was begun
+            queue.done(key)
+            queue.add(key)
 
 
 async def _tell(crashed: Callable[[K, str], Awaitable[None]], key: K, error: Exception) -> None:

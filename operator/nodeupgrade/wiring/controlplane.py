@@ -14,6 +14,7 @@ from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -87,6 +88,7 @@ async def control_plane(
     queue_depth: Callable[[], int],
     on_rollout_change: Callable[[str], None],
     on_node_change: Callable[[NodeName], None],
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None],
     on_error: Callable[[str, str], None],
     on_undelivered: Callable[[str, str], None],
     on_election: Callable[[str], None],
@@ -104,6 +106,7 @@ async def control_plane(
         queue_depth: Returns the length of the work queue, for the metrics.
         on_rollout_change: Called with the name of a NodeUpgrade that there may be something to do for.
         on_node_change: See ``on_change`` of InformedFleet.
+        on_slots: See RolloutController.
         on_error: See InformedFleet.
         on_undelivered: See ``on_error`` of Notifier.
         on_election: Called with why this process does not lead.
@@ -144,6 +147,7 @@ async def control_plane(
             term=elector,
             thrift=IN_A_CLUSTER,
             on_slot_unused=on_rollout_change,
+            on_slots=on_slots,
         )
         with served(metrics, metrics_host, metrics_port):
             yield ControlPlane(

@@ -65,7 +65,7 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         monkeypatch.setattr(module, pause, 0.01)
     queues = queue.Queues()
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
-    operator = build_controllers(scene.kube, agents, on_slot_unused=queues.rollout_changed)
+    operator = build_controllers(scene.kube, agents, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
     working = [
         asyncio.create_task(workers.reconcile_for_ever(queues, operator.rollouts, operator.nodes, Metrics(), Silent())),
         asyncio.create_task(operator.recorder.run()),

@@ -114,6 +114,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
         thrift=IN_A_CLUSTER,
         clock=loop.time,
         on_slot_unused=queues.rollout_changed,
+        on_slots=queues.in_flight,
     )
 
     async def vanish(_pod: str) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.result import RolloutMemory
 from nodeupgrade.engine.rollout.snapshots import Snapshots
 from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
@@ -58,8 +57,8 @@ async def test_it_is_settled_before_the_slot_is_given_away(settled: bool, monkey
     if not settled:
         remembered = Snapshots._as_remembered
 
-        def without(self: Snapshots, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
-            return replace(remembered(self, fleet, memory), starts_unanswered=frozenset())
+        def without(self: Snapshots, *seen: Any) -> FleetSnapshot:
+            return replace(remembered(self, *seen), starts_unanswered=frozenset())
 
         monkeypatch.setattr(Snapshots, "_as_remembered", without)
     most = {await most_at_work(steps) for steps in range(12)}

@@ -9,6 +9,7 @@ import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.queue import (
@@ -128,41 +129,49 @@ def test_pace() -> None:
     assert pace(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
 
 
-def result(*flying: str, generation: int = 1, over: bool = False) -> Result:
-    body = upgrade_object()
+def upgrade(generation: int = 1) -> Upgrade:
+    body = upgrade_object("r")
     body["metadata"] |= {"uid": "u", "resourceVersion": "1", "generation": generation}
-    return Result(upgrade=parse_upgrade(body), in_flight=tuple(map(NodeName, flying)), over=over)
+    return parse_upgrade(body)
+
+
+A, B, C = map(NodeName, "abc")
 
 
 async def test_nodes_are_queued_once_they_are_in_flight_and_with_their_rollout() -> None:
     clock = Clock()
     queues = Queues(clock)
-    queues.node_changed(NODE)
-    queues.rollout_reconciled("r", result("a", "b"))
-    assert await taken(queues.nodes) == {NodeKey("r", NodeName("a")), NodeKey("r", NodeName("b"))}
-    queues.rollout_reconciled("r", result("a", "c"))
-    assert await taken(queues.nodes) == {NodeKey("r", NodeName("c"))}, "only who is new, at once"
+    queues.node_changed(A)
+    queues.in_flight(upgrade(), (A, B))
+    assert await taken(queues.nodes) == {NodeKey("r", A), NodeKey("r", B)}
+    queues.in_flight(upgrade(), (A, C))
+    assert await taken(queues.nodes) == {NodeKey("r", C)}, "only who is new, at once"
     clock.now += IN_FLIGHT_SECONDS
-    assert await taken(queues.nodes) == {NodeKey("r", NodeName("a"))}, "the others at a fixed rhythm"
-    queues.rollout_reconciled("r", result("a", "c", generation=2))
+    assert await taken(queues.nodes) == {NodeKey("r", A)}, "the others at a fixed rhythm"
+    queues.in_flight(upgrade(generation=2), (A, C))
     assert len(await taken(queues.nodes)) == 2, "all, if somebody asks something else"
-    queues.rollout_reconciled("r", result(over=True))
+    queues.over("r")
     clock.now += IN_FLIGHT_SECONDS
-    queues.node_changed(NODE)
+    queues.node_changed(A)
     clock.now += IN_FLIGHT_SECONDS
     assert await taken(queues.nodes) == set()
+    queues.in_flight(upgrade(), (A,))
+    await taken(queues.nodes)
+    queues.forget()
+    queues.in_flight(upgrade(), (A,))
+    assert await taken(queues.nodes) == {NodeKey("r", A)}, "in a new term, everything is new"
 
 
 async def test_news_of_a_node_in_flight_is_gathered() -> None:
     clock = Clock()
     queues = Queues(clock)
-    queues.rollout_reconciled("r", result("a"))
+    queues.in_flight(upgrade(), (A,))
     await taken(queues.nodes)
     for name in ("a", "a", "of-no-rollout"):
         queues.node_changed(NodeName(name))
     assert await taken(queues.nodes) == set()
     clock.now += GATHERING_SECONDS
-    assert await taken(queues.nodes) == {NodeKey("r", NODE)}
+    assert await taken(queues.nodes) == {NodeKey("r", A)}
     assert await taken(queues.rollouts) == set()
 
 

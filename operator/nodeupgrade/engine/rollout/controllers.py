@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -42,6 +43,11 @@ class Controllers:
     rollouts: RolloutController
     nodes: NodeController
 
+    def forget(self) -> None:
+        """Forget everything that is kept in memory, at the end of a term."""
+        self.snapshots.forget()
+        self.recorder.forget()
+
 
 def build_controllers(
     kube: TypedKube,
@@ -54,6 +60,7 @@ def build_controllers(
     thrift: Thrift = Thrift(),
     clock: Callable[[], float] = time.monotonic,
     on_slot_unused: Callable[[str], None] = lambda _name: None,
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None,
 ) -> Controllers:
     """Build the controllers of one operator.
 
@@ -67,6 +74,7 @@ def build_controllers(
         thrift: What saves requests.
         clock: Seconds, monotonic.
         on_slot_unused: See ``NodeController``.
+        on_slots: See ``RolloutController``.
     """
     recorder = EventRecorder(kube)
     snapshots = Snapshots(
@@ -83,6 +91,6 @@ def build_controllers(
     return Controllers(
         snapshots=snapshots,
         recorder=recorder,
-        rollouts=RolloutController(snapshots, recorder),
+        rollouts=RolloutController(snapshots, recorder, on_slots),
         nodes=NodeController(snapshots, recorder, on_slot_unused),
     )

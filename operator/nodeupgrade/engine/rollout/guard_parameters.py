@@ -59,36 +59,38 @@ class GuardWriter:
         """
         own = _Asked(seen, changes, asyncio.get_running_loop().create_future())
         self._asked.append(own)
-        async with self._turn:
-            if not own.answer.done():
-                await asyncio.sleep(self._gathering_seconds)
-                together, self._asked = self._asked, []
-                await self._write(together)
+        try:
+            async with self._turn:
+                if not own.answer.done():
+                    await asyncio.sleep(self._gathering_seconds)
+                    together, self._asked = self._asked, []
+                    await self._write(together)
+        finally:  # nobody writes it for one who has been cancelled, such as a former leader
+            self._asked = [each for each in self._asked if each is not own]
         own.answer.result()
 
     async def _write(self, together: list["_Asked"]) -> None:
         """Write changes of several nodes at once, and answer all who asked for them."""
         try:
             await self._merge(together)
+        except RejectedError as error:
+            if len(together) == 1:
+                self._fail(together, error)
+            for each in together if len(together) > 1 else ():
+                await self._write([each])
         except NodeUpgradeError as error:
-            if isinstance(error, RejectedError) and len(together) > 1:
-                for each in together:
-                    await self._write([each])
-            else:
-                self._answer(together, error)
-        except asyncio.CancelledError:
-            self._answer(together, UnavailableError("the write of the readiness guard's parameters was broken off"))
+            self._fail(together, error)
+        except BaseException:
+            self._fail(together, UnavailableError("the write of the readiness guard's parameters was broken off"))
             raise
         else:
-            self._answer(together, None)
-
-    def _answer(self, together: list["_Asked"], error: NodeUpgradeError | None) -> None:
-        if error is not None:
-            self._written = None  # whatever is read next counts, even if it is older: from a backup
-        for each in together:
-            if error is None:
+            for each in together:
                 each.answer.set_result(None)
-            elif not each.answer.cancelled():
+
+    def _fail(self, together: list["_Asked"], error: NodeUpgradeError) -> None:
+        self._written = None  # whatever is read next counts, even if it is older: from a backup
+        for each in together:
+            if not each.answer.done():
                 each.answer.set_exception(error)
                 each.answer.exception()  # whoever asked may be gone
 

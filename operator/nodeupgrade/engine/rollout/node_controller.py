@@ -1,6 +1,5 @@
 """The controller of nodes in flight: decides what comes next for one node, and writes it."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,22 +81,20 @@ class NodeController:
         )
         applied = list[NodeAction]()
         for action in actions:
+            if isinstance(action, StartTask):
+                memory.starts_unanswered.add(action.node)  # until it is known what became of it
             try:
                 done = await actuator.carry_out(action)
             except (RejectedError, UnavailableError) as error:
-                if isinstance(action, StartTask) and isinstance(error, UnavailableError):
-                    memory.starts_unanswered.add(action.node)
+                if isinstance(action, StartTask) and isinstance(error, RejectedError):
+                    memory.starts_unanswered.discard(action.node)
                 self._failed(memory, action, str(error))
                 return tuple(applied), False
-            except asyncio.CancelledError:
-                if isinstance(action, StartTask):
-                    memory.starts_unanswered.add(action.node)
-                raise
+            if isinstance(action, StartTask) or (isinstance(action, MarkTask) and done is not None):
+                memory.starts_unanswered.discard(action.node)
             if done is None:
                 memory.recent = None  # it may be what the action relied on
                 return tuple(applied), False
-            if isinstance(done, MarkTask | StartTask):
-                memory.starts_unanswered.discard(done.node)
             memory.failures.succeeded(done, self.snapshots.kube.utcnow())
             self.recorder.record(events(done, fleet.upgrade))
             applied.append(done)

@@ -28,6 +28,11 @@ class EventRecorder:
         while True:
             await self._kube.emit_event(await self._waiting.get())
 
+    def forget(self) -> None:
+        """Drop what is waiting: a former leader has nothing to tell."""
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+
     async def flush(self) -> None:
         """Emit what is waiting, for callers that do not run it."""
         while not self._waiting.empty():

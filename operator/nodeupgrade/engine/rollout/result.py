@@ -52,10 +52,10 @@ class RolloutMemory:
             is not touched any more: its slot may be gone at any moment.
         starts_unanswered: nodes whose start was not answered: it may have taken effect, or may yet, until their task is
             written.
-        status_writes: how many writes of the status were begun; what was read before one is not recent.
+        status_writes: counts the beginnings and ends of writes of the status; what was read across one is not recent.
         recent: what was read last.
-        read_at: when, on the monotonic clock.
-        reading: held while ``recent`` is read anew for a node.
+        read_at: when that was begun, on the monotonic clock.
+        reading: reads it anew, for all nodes that wait for it.
     """
 
     failures: FailureHistory = field(default_factory=FailureHistory)
@@ -64,7 +64,7 @@ class RolloutMemory:
     status_writes: int = 0
     recent: FleetSnapshot | None = None
     read_at: float = 0.0
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reading: asyncio.Future[FleetSnapshot] | None = None
 
 
 def wait_over_in(actions: Iterable[NodeAction], now: datetime) -> float | None:

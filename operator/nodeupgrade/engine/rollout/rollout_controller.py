@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import to_json
@@ -30,8 +30,8 @@ WRITES_AT_ONCE = 32
 has room for the nodes in flight.
 """
 
-PATIENCE_SECONDS = 5.0
-"""How long these writes may take in all; what is not answered by then is broken off, and tried again later."""
+BEGIN_SECONDS, PATIENCE_SECONDS = 2.0, 15.0
+"""For how long a plan begins such writes, the others being left to the next one; and how long each may take."""
 
 _OF_THE_STATUS = (Admit, FreeSlot, Refuse, Wait)
 """Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
@@ -46,10 +46,12 @@ class RolloutController:
     Args:
         snapshots: What to plan with.
         recorder: Takes note of events.
+        on_slots: Called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written.
     """
 
     snapshots: Snapshots
     recorder: EventRecorder
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
     _sweep: Sweep = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +89,8 @@ class RolloutController:
         memory.done = {node: action for node, action in memory.done.items() if node in in_flight(fleet)}
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
+        # Whatever becomes of the plan, they go on.
+        self.on_slots(upgrade, upgrade.status.in_flight)
         began = time.thread_time()
         planned = plan(fleet, now := kube.utcnow())
         cost = time.thread_time() - began
@@ -101,7 +105,7 @@ class RolloutController:
             actions=planned.actions,
             applied=tuple(applied),
             conflicted=not complete,
-            over=not planned.actions and (upgrade.finished or upgrade.deleting),
+            over=not (planned.actions or slots) and (upgrade.finished or upgrade.deleting),
             upgrade=upgrade,
             in_flight=slots,
             wait_over_in=wait_over_in(planned.actions, now),
@@ -152,7 +156,7 @@ class RolloutController:
         A write that is refused for one node affects no other, nor the status: an action for one node never depends on
         what the same plan decides for another. Return the actions that succeeded, and whether all did.
         """
-        writing = _Writing(memory, self.snapshots, self.recorder, fleet)
+        writing = _Writing(memory, self.snapshots, self.recorder, fleet, self.on_slots)
         own = asyncio.ensure_future(writing.for_rollout([each for each in actions if _node_of(each) is None]))
         others = asyncio.ensure_future(writing.for_nodes([each for each in actions if _node_of(each) is not None]))
         try:
@@ -176,6 +180,7 @@ class _Writing:
     snapshots: Snapshots
     recorder: EventRecorder
     fleet: FleetSnapshot
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
     applied: list[NodeAction] = field(default_factory=list)
     _actuator: Actuator = field(init=False)
     _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
@@ -189,14 +194,19 @@ class _Writing:
         """Carry out actions in order; return whether all succeeded."""
         for action in actions:
             if isinstance(action, WriteStatus):
-                self.memory.status_writes, self.memory.recent = self.memory.status_writes + 1, None
+                self._status_changes()
             try:
                 done = await self._actuator.carry_out(action)
             except (ConflictError, NotFoundError):
                 return False
+            finally:
+                if isinstance(action, WriteStatus):
+                    self._status_changes()
             if done is None:
                 return False
             self._succeeded(done)
+            if isinstance(done, WriteStatus):
+                self.on_slots(self.fleet.upgrade, done.status.in_flight)
         return True
 
     async def for_nodes(self, actions: Iterable[NodeAction]) -> bool:
@@ -204,34 +214,35 @@ class _Writing:
         by_node = dict[NodeName | None, list[NodeAction]]()
         for action in actions:
             by_node.setdefault(_node_of(action), []).append(action)
-        if not by_node:
-            return True
-        writes = {asyncio.ensure_future(self._for_node(each)): each for each in by_node.values()}
+        until = asyncio.get_running_loop().time() + BEGIN_SECONDS
+        writes = [asyncio.ensure_future(self._for_node(each, until)) for each in by_node.values()]
         try:
-            done, late = await asyncio.wait(writes, timeout=PATIENCE_SECONDS)
+            return all(await asyncio.gather(*writes))
         finally:
             for write in writes:
                 write.cancel()
             await asyncio.gather(*writes, return_exceptions=True)
-        for write in late:
-            self._failed(writes[write][0], f"the API server has not answered for {PATIENCE_SECONDS:.0f} seconds")
-        return all(write.result() for write in done) and not late
 
-    async def _for_node(self, actions: Iterable[NodeAction]) -> bool:
+    async def _for_node(self, actions: Iterable[NodeAction], until: float) -> bool:
         for action in actions:
             async with self._permits:
-                if type(action) in self._unanswered:
+                if type(action) in self._unanswered or asyncio.get_running_loop().time() > until:
                     return False
                 try:
-                    done = await self._actuator.carry_out(action)
-                except (RejectedError, UnavailableError) as error:
-                    self._unanswered |= {type(action)} if isinstance(error, UnavailableError) else set()
-                    self._failed(action, str(error))
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        done = await self._actuator.carry_out(action)
+                except (RejectedError, UnavailableError, TimeoutError) as error:
+                    self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
+                    self._failed(action, str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s")
                     return False
             if done is None:
                 return False
             self._succeeded(done)
         return True
+
+    def _status_changes(self) -> None:
+        """Let nothing count as recent that was read while the status is written, or before."""
+        self.memory.status_writes, self.memory.recent = self.memory.status_writes + 1, None
 
     def _succeeded(self, action: NodeAction) -> None:
         self.memory.failures.succeeded(action, self.snapshots.kube.utcnow())

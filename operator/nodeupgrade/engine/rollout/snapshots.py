@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
+from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.hooks import may_have_begun
+from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -57,7 +59,9 @@ class Snapshots:
     def forget(self, name: str | None = None) -> None:
         """Forget what is kept of a rollout, or of all."""
         for each in [*self._memories] if name is None else [name]:
-            self._memories.pop(each, None)
+            memory = self._memories.pop(each, None)
+            if memory is not None and memory.reading is not None:
+                memory.reading.cancel()
 
     async def of_rollout(self, name: str) -> FleetSnapshot:
         """Read everything that a plan depends on, except pods.
@@ -66,8 +70,8 @@ class Snapshots:
             NotFoundError: There is no such NodeUpgrade.
             UnavailableError: Something cannot be read at the moment.
         """
-        memory, epoch = self.memory(name), "" if self.term is None else self.term.epoch
-        writes = memory.status_writes
+        memory, began = self.memory(name), self.clock()
+        epoch, writes, done = "" if self.term is None else self.term.epoch, memory.status_writes, dict(memory.done)
         upgrade = read_upgrade(await self.kube.get(UPGRADES, name))
         fleet = await gather(
             self.kube,
@@ -78,10 +82,10 @@ class Snapshots:
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
         )
-        fleet = replace(fleet, epoch=epoch)
-        if writes == memory.status_writes:
-            memory.recent, memory.read_at = fleet, self.clock()
-        return self._as_remembered(fleet, memory)
+        fleet = replace(await self._with_hook_jobs(fleet, in_flight(fleet)), epoch=epoch)
+        if writes == memory.status_writes and (memory.recent is None or began >= memory.read_at):
+            memory.recent, memory.read_at = fleet, began
+        return self._as_remembered(fleet, memory, done)
 
     async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.
@@ -89,22 +93,33 @@ class Snapshots:
         Raises:
             NotFoundError, UnavailableError: See ``of_rollout``.
         """
-        memory = self.memory(rollout)
-        async with memory.reading:
-            if (seen := memory.recent) is None or self.clock() - memory.read_at >= self.recent_seconds:
-                seen = await self.of_rollout(rollout)
+        memory, began = self.memory(rollout), self.clock()
+        done = dict(memory.done)  # before anything is read: a slot may be freed meanwhile
+        while (seen := memory.recent) is None or not self._is_recent(memory, began):
+            await self._read_together(rollout, memory)
         objects = await self.source.read(seen.upgrade)
         fleet = replace(
-            self._as_remembered(seen, memory),
+            self._as_remembered(seen, memory, done),
             nodes=objects.nodes,
             tasks=objects.tasks,
             agents=objects.agents,
             artifacts=objects.artifacts,
             unreadable=objects.unreadable,
         )
-        if (task := fleet.own_task(name)) is None:
-            return fleet
-        begun = [(task, hook) for hook in may_have_begun(task, gone=name not in fleet.nodes)]
+        return await self._with_hook_jobs(fleet, (name,))
+
+    def _is_recent(self, memory: RolloutMemory, began: float) -> bool:
+        return memory.read_at >= began or self.clock() - memory.read_at < self.recent_seconds
+
+    async def _read_together(self, name: str, memory: RolloutMemory) -> None:
+        """Let everything be read anew, once for all who ask for it meanwhile; they share an error as well."""
+        if memory.reading is None or memory.reading.done():
+            memory.reading = asyncio.ensure_future(self.of_rollout(name))
+        await asyncio.shield(memory.reading)
+
+    async def _with_hook_jobs(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
+        tasks = filter(None, map(fleet.own_task, names))
+        begun = [(each, hook) for each in tasks for hook in may_have_begun(each, gone=each.name not in fleet.nodes)]
         if not begun:
             return fleet
         return replace(fleet, hook_jobs=await read_hook_jobs(self.kube, self.agents.namespace, begun))
@@ -113,12 +128,14 @@ class Snapshots:
         """Add the pods of these nodes, as ``look_at`` does; at most ``READS_AT_ONCE`` are read at the same time."""
         return await look_at(self.kube, fleet, names, self._looks)
 
-    def _as_remembered(self, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
+    def _as_remembered(
+        self, fleet: FleetSnapshot, memory: RolloutMemory, done: Mapping[NodeName, FreeSlot]
+    ) -> FleetSnapshot:
         return replace(
             fleet,
             guard=self.guard.latest(fleet.guard),
             setbacks=memory.failures.setbacks(self.kube.utcnow()),
             agents_lost=memory.failures.agents_lost,
-            done=dict(memory.done),
+            done={**done, **memory.done},
             starts_unanswered=frozenset(memory.starts_unanswered),
         )

@@ -1,0 +1,252 @@
+"""Between a look and an act: slots are freed meanwhile, reads come late, and writes fail oddly."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.metrics import Metrics
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.controlplane import workers
+from nodeupgrade.controlplane.queue import Queues
+from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
+from nodeupgrade.ports.kube import (
+    JOBS,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    ForbiddenError,
+    RejectedError,
+    Resource,
+    UnavailableError,
+)
+from tests.doubles.kube import InMemoryKube
+from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene
+from tests.scenario.rollout.test_takeover import at_work, set_ready
+
+NAME = "to-1-33"
+AGENTS = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
+FIRST, SECOND = NodeName("node-0"), NodeName("node-1")
+
+
+class Gated(InMemoryKube):
+    """Lets something happen while it is asked: before one read is answered, while the status is written."""
+
+    during_read: Callable[[], Awaitable[object]] | None = None
+    during_status: Callable[[], Awaitable[object]] | None = None
+    begins_with: Exception | None = None
+    late: Callable[[], Awaitable[Json]] | None = None
+    refuses_status = forbids_jobs = dead = False
+    asked = 0
+
+    async def server_version(self) -> str:
+        if (hook := self.during_read) is not None:
+            self.during_read = None
+            await hook()
+        if self.dead:
+            self.asked += 1
+            await asyncio.sleep(0.01)
+            raise UnavailableError("no answer")
+        return await super().server_version()
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        if self.forbids_jobs and resource.plural == JOBS.plural:
+            raise ForbiddenError("jobs.batch is forbidden")
+        return await super().get(resource, name)
+
+    async def merge(self, resource: Resource, name: str, patch: Json, **asked: Any) -> Json:
+        if self.begins_with is not None and resource == TASKS and patch.get("spec", {}).get("action") == "Upgrade":
+            error, self.begins_with = self.begins_with, None
+            self.late = lambda: InMemoryKube.merge(self, resource, name, patch, **asked)
+            raise error
+        return await super().merge(resource, name, patch, **asked)
+
+    async def replace_status(self, resource: Resource, name: str, status: Json, **asked: Any) -> Json:
+        if self.refuses_status and resource == UPGRADES:
+            raise RejectedError("admission webhook denied the request")
+        if (hook := self.during_status) is not None and resource == UPGRADES:
+            self.during_status = None
+            await hook()
+        return await super().replace_status(resource, name, status, **asked)
+
+
+async def stage(nodes: int = 2, **spec: Any) -> tuple[Scene, Gated, Controllers]:
+    """Two nodes, one at a time, and what is read is used for a second."""
+    scene = Scene(kube_type=Gated)
+    kube = scene.kube
+    assert isinstance(kube, Gated)
+    names = [f"node-{number}" for number in range(nodes)]
+    for name in names:
+        await scene.fleet.add_node(name)
+    await scene.apply(**{"nodes": {"names": names}, **spec})
+    thrift = Thrift(recent_seconds=1.0)
+    return (
+        scene,
+        kube,
+        build_controllers(kube, AGENTS, thrift=thrift, clock=lambda: (scene.now - START).total_seconds()),
+    )
+
+
+async def admitted(scene: Scene, own: Controllers, count: int = 1) -> None:
+    while len(await scene.in_flight()) < count:
+        await own.rollouts.reconcile(NAME)
+
+
+async def handed_over(scene: Scene, own: Controllers) -> None:
+    """The first node has its slot, and is to give it back."""
+    await admitted(scene, own)
+    await set_ready(scene, FIRST, ready=False)
+    scene.now += timedelta(seconds=2)
+    assert (await own.nodes.reconcile(NAME, FIRST)).over
+    scene.now += timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("during", ["before", "status"])
+async def test_what_was_read_before_a_slot_was_freed_touches_nothing(during: str) -> None:
+    """An event lets the node be looked at again; the answer comes when its slot is long free, and the node is Ready."""
+    scene, kube, own = await stage()
+    await handed_over(scene, own)
+    gate, looks = asyncio.Event(), list[asyncio.Task[Any]]()
+
+    async def look() -> None:
+        kube.during_read = gate.wait
+        looks.append(asyncio.create_task(own.nodes.reconcile(NAME, FIRST)))
+        await asyncio.sleep(0.01)
+
+    if during == "before":
+        await look()
+    else:
+        kube.during_status = look
+    while await scene.in_flight() != (SECOND,):
+        await own.rollouts.reconcile(NAME)
+    await own.rollouts.reconcile(NAME)  # it has read that the slot is free
+    await set_ready(scene, FIRST, ready=True)
+    gate.set()
+    done = [await looks[0], await own.nodes.reconcile(NAME, FIRST)]
+    assert [each.applied for each in done] == [(), ()]
+    scene.now += timedelta(seconds=2)
+    for _ in range(4):
+        await own.nodes.reconcile(NAME, SECOND)
+    assert await at_work(scene) == {SECOND}
+
+
+async def test_a_node_that_has_just_been_admitted_is_seen_to_be() -> None:
+    """Although another one has read the NodeUpgrade while that was written."""
+    scene, kube, own = await stage(strategy={"maxConcurrent": 1})
+    await admitted(scene, own)
+    await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 2, "maxUnavailable": "100%"}}})
+    while SECOND not in await scene.in_flight():
+        kube.during_status = lambda: own.nodes.reconcile(NAME, FIRST)
+        await own.rollouts.reconcile(NAME)
+    assert not (await own.nodes.reconcile(NAME, SECOND)).over
+
+
+@pytest.mark.parametrize("error", [UnavailableError("no answer"), RuntimeError("an answer that cannot be read")])
+async def test_a_start_of_which_nobody_knows_what_became_gives_no_slot_away(error: Exception) -> None:
+    scene, kube, own = await stage()
+    kube.begins_with = error
+    await admitted(scene, own)
+    while kube.late is None:
+        try:
+            await own.nodes.reconcile(NAME, FIRST)
+        except RuntimeError as bug:
+            own.nodes.crashed(NAME, FIRST, str(bug))
+    await set_ready(scene, FIRST, ready=False)
+    for _ in range(6):
+        scene.now += timedelta(seconds=15)
+        for name in await scene.in_flight():
+            await own.nodes.reconcile(NAME, NodeName(name))
+        await own.rollouts.reconcile(NAME)
+    with pytest.raises(ConflictError):
+        await kube.late()
+    assert len(await at_work(scene)) <= 1
+
+
+async def test_nodes_in_flight_go_on_although_the_status_cannot_be_written() -> None:
+    """Under a new leader, which knows from nothing else that they are in flight."""
+    scene, kube, own = await stage(1)
+    await admitted(scene, own)
+    await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 3}}})
+    kube.refuses_status, queues = True, Queues()
+
+    class Silent:
+        def offer(self, upgrade: Upgrade) -> None:
+            pass
+
+    new = build_controllers(kube, AGENTS, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    working = asyncio.create_task(workers.reconcile_for_ever(queues, new.rollouts, new.nodes, Metrics(), Silent()))
+    try:
+        async with asyncio.timeout(60):
+            while not await at_work(scene):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+async def test_a_rollout_that_is_deleted_is_not_over_while_a_node_is_in_flight() -> None:
+    scene, kube, own = await stage(1)
+    await admitted(scene, own)
+    for _ in range(4):
+        await own.nodes.reconcile(NAME, FIRST)
+    await kube.delete(UPGRADES, NAME)
+    done = [await own.rollouts.reconcile(NAME) for _ in range(4)][-1]
+    assert done.in_flight == (FIRST,)
+    assert not done.over
+
+
+async def test_it_is_told_that_the_jobs_of_hooks_cannot_be_read() -> None:
+    scene, kube, _ = await stage(1, hooks={"before": [{"template": "silence", "timeout": "1m"}]})
+    await scene.add_hook_template("silence")
+    kube.forbids_jobs = True
+    for _ in range(12):
+        await scene.step()
+    told = [each for each in (await scene.upgrade()).status.conditions if each.type == "Impeded"]
+    assert "jobs.batch is forbidden" in told[0].message
+
+
+async def test_a_read_that_fails_fails_for_all_who_wait_for_it() -> None:
+    count = 20
+    scene, kube, own = await stage(count, strategy={"maxConcurrent": count, "maxUnavailable": "100%"})
+    await admitted(scene, own, count)
+    scene.now += timedelta(seconds=2)
+    kube.dead = True
+    looks = [own.nodes.reconcile(NAME, NodeName(name)) for name in await scene.in_flight()]
+    failed = await asyncio.gather(*looks, return_exceptions=True)
+    assert all(isinstance(each, UnavailableError) for each in failed)
+    assert kube.asked == 1
+
+
+async def test_the_guard_is_not_written_for_one_who_has_been_cancelled() -> None:
+    """Such as a former leader: what it wanted would go out with the first write of its next term."""
+
+    class Hanging(InMemoryKube):
+        gate: asyncio.Event | None = None
+
+        async def merge(self, resource: Resource, name: str, patch: Json, **asked: Any) -> Json:
+            if self.gate is not None:
+                await self.gate.wait()
+            return await super().merge(resource, name, patch, **asked)
+
+    def seen(body: Json) -> GuardParameters:
+        return GuardParameters(data=body.get("data") or {}, resource_version=body["metadata"]["resourceVersion"])
+
+    kube = Hanging()
+    before = seen(await kube.create(GUARD, {"metadata": {"name": GUARD_NAME}, "data": {}}))
+    kube.gate, writer = asyncio.Event(), GuardWriter(kube, NAMESPACE)
+    jobs = [asyncio.ensure_future(writer.write(before, {key: "old"})) for key in "ab"]
+    await asyncio.sleep(0.01)
+    for job in jobs:
+        job.cancel()
+    await asyncio.gather(*jobs, return_exceptions=True)
+    kube.gate = None
+    now = seen(await kube.merge(GUARD, GUARD_NAME, {"data": {"b": "new"}}))
+    await writer.write(now, {"c": "x"})
+    assert (await kube.get(GUARD, GUARD_NAME))["data"] == {"b": "new", "c": "x"}
