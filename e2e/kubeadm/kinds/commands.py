@@ -165,11 +165,9 @@ def _apply_during(stage: Stage) -> Seen:
     restart_kubelet(node)
     node.settled(quiet=5)
     code, told = ended[0]
-    kubeadm_said = f": {told[-200:]}" if code else ""
+    kubeadm_said = f": {' '.join(told[-200:].split())}" if code else ""
     said = f"“{run.message}”; kubeadm ended with {code}{kubeadm_said}, and replaced {_replaced(node, before)}"
-    wrong = [each for each in run.disturbed if not any(name in each for name in static_pods.STATIC_PODS)][:1]
-    wrong += ["kubeadm has replaced nothing"] if static_pods.instances(node) == before else []
-    return Seen(run=run, said=said, complaints=wrong)
+    return Seen(run=run, said=said, complaints=tuple(run.wrong("RolledBack (`ShieldHeld`)")))
 
 
 def _replaced(node: Node, before: Mapping[str, str]) -> str:

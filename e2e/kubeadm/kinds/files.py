@@ -59,15 +59,14 @@ def _not_as(node: Node, wanted: dict[str, str]) -> Iterator[str]:
     yield from (f"{path} is not what it must be" for path, text in wanted.items() if _text(node, path) != text)
 
 
-def _issue(stage: Stage, node: Node) -> str:
-    """Give a node another client certificate, as a rotation does; return the name of its file."""
+def _issue(stage: Stage, node: Node) -> None:
+    """Give a node another client certificate, as a rotation does."""
     authority = Authority(stage.lab.directory / "pki")
     authority.issue("rotated", f"/O=system:nodes/CN=system:node:{node.name}")
     pem = "".join((authority.directory / f"rotated.{kind}").read_text() for kind in ("crt", "key"))
     name = "kubelet-client-rotated.pem"
     node.write(f"{Path(CLIENT).parent}/{name}", pem, 0o600)
     node.exec("ln", "-sfn", f"{Path(CLIENT).parent}/{name}", CLIENT)
-    return name
 
 
 def _rotated(stage: Stage) -> Seen:
@@ -81,7 +80,7 @@ def _rotated(stage: Stage) -> Seen:
 
     with stage.held(node, "rotated", NEW, DOWN) as (reached, resume):
         run = stage.upgrade("rotated", NEW, [node], meanwhile=meanwhile, verify=LONGER)
-    return Seen(run=run, said="the new kubelet started with the new certificate", complaints=tuple(run.wrong()))
+    return Seen(run=run, complaints=tuple(run.wrong()))
 
 
 def _renewed(stage: Stage) -> Seen:
