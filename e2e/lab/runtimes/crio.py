@@ -26,6 +26,8 @@ from e2e.lab.runtimes.runc import wrapper
 SOCKET = "/run/crio/crio.sock"
 STORAGE = "var/lib/containers/storage/overlay-containers"
 VERSION = os.environ.get("NODEUPGRADE_LAB_CRIO", "1.33.13")
+CGROUPS = os.environ.get("NODEUPGRADE_LAB_CRIO_CGROUPS", "systemd")
+"""CRI-O's cgroup manager: ``systemd``, as by default, or ``cgroupfs``, with which conmon has to run in the pod's."""
 PROGRAMS = ("crio", "pinns")
 
 _BUNDLE = "https://storage.googleapis.com/cri-o/artifacts/cri-o.{architecture}.v{version}.tar.gz"
@@ -36,13 +38,14 @@ storage_driver = "overlay"
 [crio.api]
 listen = "{SOCKET}"
 [crio.runtime]
-cgroup_manager = "systemd"
+cgroup_manager = "{CGROUPS}"
 pinns_path = "/usr/local/bin/pinns"
 default_runtime = "runc"
 [crio.runtime.runtimes.runc]
 runtime_path = "/usr/local/sbin/runc"
 runtime_root = "/run/runc"
 monitor_path = "/usr/bin/conmon"
+{"" if CGROUPS == "systemd" else 'monitor_cgroup = "pod"'}
 [crio.image]
 pause_image = "{nodeimages.PAUSE}"
 pause_command = ""
@@ -116,7 +119,7 @@ class Crio:
     @property
     def kubelet_settings(self) -> Mapping[str, object]:
         """The cgroup driver has to be that of CRI-O."""
-        return {"cgroupDriver": "systemd"}
+        return {"cgroupDriver": CGROUPS}
 
     def check(self, kubelet: Version) -> None:
         """Accept every kubelet."""
@@ -142,7 +145,10 @@ class Crio:
 
     def files(self) -> Mapping[str, str]:
         """Return CRI-O's configuration."""
-        return {"/etc/crio/crio.conf": _CONFIG}
+        files = {"/etc/crio/crio.conf": _CONFIG}
+        if CGROUPS != "systemd":  # then every conmon is in the unit's control group, and would end with the daemon
+            files[f"/etc/systemd/system/{self.unit}.d/10-conmon.conf"] = "[Service]\nKillMode=process\n"
+        return files
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for a runtime that serves the CRI."""
