@@ -70,11 +70,14 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
-# No client of it is on a node: this opens an HTTP/2 connection as gRPC does, and reads until its end.
+# No client of it is on a node: this opens an HTTP/2 connection as gRPC does, and leaves when it is asked to (GOAWAY).
+# CRI-O waits for its clients when it stops: one that stayed would keep it for as long as systemd lets it.
 _FOLLOW = (
     "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 3; "
     'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0"; '
-    "while (sysread $s, my $answer, 4096) {} exit 1"
+    'my $b = ""; while (sysread $s, $b, 4096, length $b) { while (length $b >= 9) { '
+    'my ($h, $l, $t) = unpack "CnC", $b; my $n = 9 + $h * 65536 + $l; last if length $b < $n; '
+    "exit 1 if $t == 7; $b = substr $b, $n } } exit 1"
 )
 NO_HUGE_PAGES = 's/"hugepageLimits"/"hugepageLimitsOff"/'
 """A node of the lab cannot set limits on huge pages."""
