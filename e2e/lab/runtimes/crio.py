@@ -70,11 +70,14 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
-# No client of it is on a node: this opens an HTTP/2 connection as gRPC does, and leaves when it is asked to (GOAWAY).
-# CRI-O waits for its clients when it stops: one that stayed would keep it for as long as systemd lets it.
+# No client of it is on a node: this makes one call as gRPC does, and leaves when it is asked to (GOAWAY). CRI-O waits
+# for its clients when it stops: one that stayed, or that made no call, would keep it for as long as systemd lets it.
 _FOLLOW = (
     "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 3; "
-    'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0"; '
+    'my $p = "/runtime.v1.RuntimeService/Version"; my $f = "\\x83\\x86\\x04" . chr(length $p) . $p . '
+    '"\\x01\\x01x\\x0f\\x10\\x10application/grpc\\x00\\x02te\\x08trailers"; '
+    'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" . pack("CnCCN", 0, 0, 4, 0, 0) . '
+    'pack("CnCCN", 0, length $f, 1, 4, 1) . $f . pack("CnCCN", 0, 5, 0, 1, 1) . pack("x5"); '
     'my $b = ""; while (sysread $s, $b, 4096, length $b) { while (length $b >= 9) { '
     'my ($h, $l, $t) = unpack "CnC", $b; my $n = 9 + $h * 65536 + $l; last if length $b < $n; '
     "exit 1 if $t == 7; $b = substr $b, $n } } exit 1"
