@@ -199,10 +199,14 @@ def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, do
     )
 
 
+REPORTED = {"crio": "cri-o", "dockerd": "docker"}
+"""The names by which runtimes report themselves, where those differ from the names of their daemons."""
+
+
 def _of_runtime(cluster: Cluster) -> tuple[str, str, str]:
     """Return the arguments of PROBE."""
     runtime = cluster.node.runtime
-    return runtime.name, runtime.socket, runtime.unit
+    return REPORTED.get(runtime.daemon, runtime.daemon), runtime.socket, runtime.unit
 
 
 def _wait_ready(cluster: Cluster) -> None:

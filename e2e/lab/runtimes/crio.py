@@ -26,6 +26,8 @@ from e2e.lab.runtimes.runc import wrapper
 SOCKET = "/run/crio/crio.sock"
 STORAGE = "var/lib/containers/storage/overlay-containers"
 VERSION = os.environ.get("NODEUPGRADE_LAB_CRIO", "1.33.13")
+CGROUPS = os.environ.get("NODEUPGRADE_LAB_CRIO_CGROUPS", "systemd")
+"""CRI-O's cgroup manager: ``systemd``, as by default, or ``cgroupfs``, with which conmon has to run in the pod's."""
 PROGRAMS = ("crio", "pinns")
 
 _BUNDLE = "https://storage.googleapis.com/cri-o/artifacts/cri-o.{architecture}.v{version}.tar.gz"
@@ -36,13 +38,14 @@ storage_driver = "overlay"
 [crio.api]
 listen = "{SOCKET}"
 [crio.runtime]
-cgroup_manager = "systemd"
+cgroup_manager = "{CGROUPS}"
 pinns_path = "/usr/local/bin/pinns"
 default_runtime = "runc"
 [crio.runtime.runtimes.runc]
 runtime_path = "/usr/local/sbin/runc"
 runtime_root = "/run/runc"
 monitor_path = "/usr/bin/conmon"
+{"" if CGROUPS == "systemd" else 'monitor_cgroup = "pod"'}
 [crio.image]
 pause_image = "{nodeimages.PAUSE}"
 pause_command = ""
@@ -67,11 +70,17 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
-# No client of it is on a node: this opens an HTTP/2 connection as gRPC does, and reads until its end.
+# No client of it is on a node: this makes one call as gRPC does, and leaves when it is asked to (GOAWAY). CRI-O waits
+# for its clients when it stops: one that stayed, or that made no call, would keep it for as long as systemd lets it.
 _FOLLOW = (
     "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 3; "
-    'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0"; '
-    "while (sysread $s, my $answer, 4096) {} exit 1"
+    'my $p = "/runtime.v1.RuntimeService/Version"; my $f = "\\x83\\x86\\x04" . chr(length $p) . $p . '
+    '"\\x01\\x01x\\x0f\\x10\\x10application/grpc\\x00\\x02te\\x08trailers"; '
+    'syswrite $s, "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" . pack("CnCCN", 0, 0, 4, 0, 0) . '
+    'pack("CnCCN", 0, length $f, 1, 4, 1) . $f . pack("CnCCN", 0, 5, 0, 1, 1) . pack("x5"); '
+    'my $b = ""; while (sysread $s, $b, 4096, length $b) { while (length $b >= 9) { '
+    'my ($h, $l, $t) = unpack "CnC", $b; my $n = 9 + $h * 65536 + $l; last if length $b < $n; '
+    "exit 1 if $t == 7; $b = substr $b, $n } } exit 1"
 )
 NO_HUGE_PAGES = 's/"hugepageLimits"/"hugepageLimitsOff"/'
 """A node of the lab cannot set limits on huge pages."""
@@ -116,7 +125,7 @@ class Crio:
     @property
     def kubelet_settings(self) -> Mapping[str, object]:
         """The cgroup driver has to be that of CRI-O."""
-        return {"cgroupDriver": "systemd"}
+        return {"cgroupDriver": CGROUPS}
 
     def check(self, kubelet: Version) -> None:
         """Accept every kubelet."""
@@ -142,7 +151,10 @@ class Crio:
 
     def files(self) -> Mapping[str, str]:
         """Return CRI-O's configuration."""
-        return {"/etc/crio/crio.conf": _CONFIG}
+        files = {"/etc/crio/crio.conf": _CONFIG}
+        if CGROUPS != "systemd":  # then every conmon is in the unit's control group, and would end with the daemon
+            files[f"/etc/systemd/system/{self.unit}.d/10-conmon.conf"] = "[Service]\nKillMode=process\n"
+        return files
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for a runtime that serves the CRI."""

@@ -148,7 +148,6 @@ async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiS
             operator.delete(CONFIG_MAPS, GUARD),
             operator.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "rights"}}),
             operator.delete(NODES, "rights"),
-            operator.replace_status(NODES, "rights", {}),
             operator.create(UPGRADES, upgrade_object("rights-2")),
             operator.delete(UPGRADES, "rights"),
             operator.create(PODS.within("default"), pod("rights", "default", node="a", app="b")),

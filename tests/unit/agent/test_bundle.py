@@ -262,3 +262,46 @@ def test_copy_says_why_it_cannot(tmp_path: Path, source: str, why: str) -> None:
         copy(tmp_path, PurePosixPath(source), tmp_path / "copied")
 
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
+
+
+class Labels:
+    """The SELinux labels of files, beside the files themselves: this machine may have none."""
+
+    def __init__(self, *, inherited: bytes | None, refuses: int | None = None) -> None:
+        self.set: dict[str, bytes] = {}
+        self._inherited, self._refuses = inherited, refuses
+
+    def getxattr(self, path: PurePath, attribute: str) -> bytes:
+        if self._inherited is None:
+            raise OSError(errno.ENODATA, "No data available")
+        return self.set.get(str(path), self._inherited)
+
+    def setxattr(self, path: PurePath, attribute: str, value: bytes) -> None:
+        assert attribute == "security.selinux"
+        if self._refuses is not None:
+            raise OSError(self._refuses, "refused")
+        self.set[str(path)] = value
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a new bundle", "one that is there already"])
+def test_where_selinux_labels_files_systemd_may_execute_the_programs(small: Path, tmp_path: Path, again: bool) -> None:
+    parent, labels = tmp_path / "bundles", Labels(inherited=b"system_u:object_r:var_lib_t:s0\0")
+    if again:
+        store.stage(small, parent, Labels(inherited=None))
+
+    target = store.stage(small, parent, labels)
+
+    programs = {path for _, path in store.files(target) if path.stat().st_mode & 0o100}
+    assert programs
+    assert {path.name for path in programs} == {Path(path).name for path in labels.set}
+    assert {*labels.set.values()} == {b"system_u:object_r:bin_t:s0\0"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [Labels(inherited=None), Labels(inherited=b"odd"), Labels(inherited=b"a:b:c:s0\0", refuses=errno.EOPNOTSUPP)],
+    ids=["no SELinux", "not a label", "none can be set"],
+)
+def test_without_labels_bundles_are_staged_all_the_same(small: Path, tmp_path: Path, labels: Labels) -> None:
+    assert store.stage(small, tmp_path / "bundles", labels).is_dir()
+    assert labels.set == {}

@@ -36,6 +36,31 @@ def test_programs_have_a_place_that_may_execute_and_survives_a_boot(
     assert gathered(seen).readiness.unfit_for_programs == unfit
 
 
+LABELLED = "25 1 253:0 / / rw - ext4 /dev/vda1 rw,seclabel"
+
+
+@pytest.mark.parametrize(
+    ("enforce", "lines", "place", "unfit"),
+    [
+        (b"1", (LABELLED,), OWN, ()),
+        (b"1", (LABELLED, "30 25 253:5 / /var rw - xfs d rw,context=system_u:object_r:var_t:s0"), OWN, (OWN, KUBELETS)),
+        (b"1", (LABELLED, "30 25 253:5 / /var/lib/nodeupgrade rw - xfs d rw"), KUBELETS, ()),
+        (b"0", (LABELLED, "30 25 253:5 / /var rw - xfs d rw"), OWN, ()),
+        (None, (DISK,), OWN, ()),
+    ],
+    ids=["labels", "one label for all", "another place has labels", "permissive", "no SELinux"],
+)
+def test_where_selinux_is_enforced_programs_need_labels(
+    enforce: bytes | None, lines: tuple[str, ...], place: PurePosixPath, unfit: tuple[PurePosixPath, ...]
+) -> None:
+    files = {"/proc/1/mountinfo": "\n".join((*lines, "")).encode()}
+    seen = node(files=files if enforce is None else {**files, "/sys/fs/selinux/enforce": enforce})
+
+    assert own_places.program_place(seen.ports.files) == place
+    reported = gathered(seen).readiness.unfit_for_programs
+    assert reported == dict.fromkeys(map(str, unfit), "without SELinux labels of its own files (seclabel)")
+
+
 @pytest.mark.parametrize(
     ("lines", "forgotten"),
     [

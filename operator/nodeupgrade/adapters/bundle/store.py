@@ -1,18 +1,38 @@
 """Bundles on disk: reading and verifying them, and staging a copy on a node."""
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Protocol
 
 from nodeupgrade.adapters.files import sync_directory, sync_file
 from nodeupgrade.domain.bundle import MANIFEST, BundleError, Manifest
 from nodeupgrade.domain.errors import StepFailed
 
 _SYNCING_THREADS = 32
+_LABEL = "security.selinux"
+_PROGRAM_TYPE = b"bin_t"
+"""The type of programs in SELinux policies. systemd may execute them, but not the data below /var/lib."""
+_TYPE_FIELD = 2
+"""Where the type is in a label: user, role, type, level."""
+
+
+class Labels(Protocol):
+    """The system calls that read and write labels of files; the module ``os`` is the real implementation."""
+
+    def getxattr(self, path: PurePath, attribute: str, /) -> bytes:
+        """Return an extended attribute."""
+        ...
+
+    def setxattr(self, path: PurePath, attribute: str, value: bytes, /) -> None:
+        """Set an extended attribute."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +123,7 @@ def verify(root: Path) -> Manifest:
     return manifest
 
 
-def stage(source: Path, parent: Path) -> Path:
+def stage(source: Path, parent: Path, labels: Labels = os) -> Path:
     """Copy the bundle at `source` into `parent`, atomically and durably, and return the copy's path.
 
     The copy is named after version and content. An intact copy that is already there is left alone. Both paths are
@@ -116,6 +136,7 @@ def stage(source: Path, parent: Path) -> Path:
     manifest = read_manifest(source)
     target = parent / manifest.name
     if _is_intact(target, manifest):
+        _label(target, labels)
         return target
     verify(source)
     parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +145,7 @@ def stage(source: Path, parent: Path) -> Path:
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         shutil.copytree(source, incoming)
+        _label(incoming, labels)
         with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
             # Concurrent syncs share the file system's journal commits: one second instead of many.
             list(threads.map(_sync, [*incoming.rglob("*"), incoming]))
@@ -149,6 +171,20 @@ def _is_intact(target: Path, manifest: Manifest) -> bool:
         return verify(target) == manifest
     except BundleError:
         return False
+
+
+def _label(root: Path, labels: Labels) -> None:
+    """Give the programs an SELinux label with which systemd may execute them, where files have labels at all.
+
+    What cannot be labelled is left as it is: whether systemd can execute the programs is tried before each run.
+    """
+    with contextlib.suppress(OSError):
+        fields = labels.getxattr(root, _LABEL).split(b":", 3)
+        if len(fields) > _TYPE_FIELD:
+            label = b":".join((*fields[:_TYPE_FIELD], _PROGRAM_TYPE, *fields[_TYPE_FIELD + 1 :]))
+            for _, path in files(root):
+                if path.stat().st_mode & 0o100 and labels.getxattr(path, _LABEL) != label:
+                    labels.setxattr(path, _LABEL, label)
 
 
 def _sync(path: Path) -> None:

@@ -13,22 +13,27 @@ STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 PROGRAM_PLACES = (STATE_DIRECTORY, PurePosixPath("/var/lib/kubelet/nodeupgrade"))
 """Where a run may keep its programs. The kubelet's directory may execute programs where the rest of /var may not."""
 
+ENFORCING = PurePosixPath("/sys/fs/selinux/enforce")
+"""Whether SELinux refuses what its policy does not allow; absent where the kernel has no SELinux, or it is off."""
+LABELLED = "seclabel"
+"""Option that the kernel shows of a filesystem whose files can have SELinux labels of their own."""
+
 VOLATILE = frozenset({"tmpfs", "ramfs"})
 """Types of file systems that are empty after a boot."""
 
 
 def program_place(files: FilesView) -> PurePosixPath:
     """Return the first place from which programs can be executed, preferably after a boot too."""
-    table = mounts(files)
-    fit = [place for place in PROGRAM_PLACES if not _obstacle(table, place)]
+    table, enforced = mounts(files), _is_enforced(files)
+    fit = [place for place in PROGRAM_PLACES if not _obstacle(table, place, labels=enforced)]
     lasting = (place for place in fit if not _is_volatile(table, place))
     return next(lasting, next(iter(fit), STATE_DIRECTORY))
 
 
 def unfit_for_programs(files: FilesView) -> dict[str, str]:
     """Return why a run's programs cannot be kept in any of the places for them; empty if they can in one."""
-    table = mounts(files)
-    obstacles = {str(place): _obstacle(table, place) for place in PROGRAM_PLACES}
+    table, enforced = mounts(files), _is_enforced(files)
+    obstacles = {str(place): _obstacle(table, place, labels=enforced) for place in PROGRAM_PLACES}
     return obstacles if all(obstacles.values()) else {}
 
 
@@ -38,11 +43,22 @@ def volatile(files: FilesView, directories: Iterable[PurePosixPath]) -> tuple[st
     return tuple(str(directory) for directory in directories if _is_volatile(table, directory))
 
 
-def _obstacle(table: str, place: PurePosixPath) -> str:
-    """Return why programs cannot be kept in a directory, as far as its mount tells; empty if they can."""
+def _is_enforced(files: FilesView) -> bool:
+    return (files.read(ENFORCING) or b"").strip() == b"1"
+
+
+def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
+    """Return why programs cannot be kept in a directory, as far as its mount tells; empty if they can.
+
+    Args:
+        labels: whether they need labels, since systemd may not execute what has that of data.
+    """
     if has_option("noexec", table, place):
         return "mounted noexec"
-    return "mounted read-only" if is_read_only(table, place) else ""
+    if is_read_only(table, place):
+        return "mounted read-only"
+    unlabelled = labels and not has_option(LABELLED, table, place)
+    return "without SELinux labels of its own files (seclabel)" if unlabelled else ""
 
 
 def _is_volatile(table: str, directory: PurePosixPath) -> bool:
