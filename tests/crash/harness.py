@@ -5,7 +5,6 @@ from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
-from itertools import product
 
 import pytest
 
@@ -27,6 +26,7 @@ from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion
+from tests.crash.states import States, recording
 from tests.doubles.node import (
     Behaviour,
     Crash,
@@ -292,7 +292,7 @@ def failing_from(failing: str, since: int) -> Interrupt:
 
 
 def moments(name: str) -> tuple[Moment, ...]:
-    """The moments at which striking this effect leaves different states behind."""
+    """The moments at which this effect can be struck."""
     torn = (Moment.DURING,) if name.startswith("journal.append") else ()
     return (Moment.BEFORE, *torn, Moment.AFTER)
 
@@ -302,10 +302,23 @@ def failing_moments(name: str) -> tuple[Moment, ...]:
     return tuple(m for m in moments(name) if m is not Moment.AFTER or not name.startswith("journal.append"))
 
 
-def single_strikes(effects: list[str]) -> Iterator[Strike]:
-    for number, name in enumerate(effects):
-        for moment, reboot in product(moments(name), (False, True)):
-            yield Strike(number, moment, reboot)
+def single_strikes(states: States) -> Iterator[Strike]:
+    """At all moments of a run that was recorded, each state once: right after an effect is right before the next one.
+
+    A strike during an effect leaves more behind than one before it.
+    """
+    tried = set()
+    for (number, moment), found in states.items():
+        if (key := (found, moment is Moment.DURING)) not in tried:
+            tried.add(key)
+            yield from (Strike(number, moment, reboot) for reboot in (False, True))
+
+
+def recorded(after: World) -> States:
+    """Run to the end, and return the states on the way there."""
+    found: States = {}
+    after.run(recording(after.node, found))
+    return found
 
 
 def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
