@@ -1,7 +1,7 @@
 """A node in the middle of its run, interruptions, and the question whether it ended as exactly OLD or exactly NEW."""
 
 import base64
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
@@ -26,7 +26,7 @@ from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.crash.states import States, recording
+from tests.crash.states import States, Strike, recording
 from tests.doubles.node import (
     Behaviour,
     Crash,
@@ -250,18 +250,6 @@ def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
     return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
 
 
-@dataclass(frozen=True)
-class Strike:
-    """One interruption: at which effect, counted over all starts of the executor, when, and how hard."""
-
-    number: int
-    moment: Moment
-    reboot: bool = False
-
-    def __str__(self) -> str:
-        return f"{'reboot' if self.reboot else 'kill'} {self.moment} effect {self.number}"
-
-
 def crashing(*strikes: Strike) -> Interrupt:
     table = {(s.number, s.moment): s for s in strikes}
 
@@ -300,18 +288,6 @@ def moments(name: str) -> tuple[Moment, ...]:
 def failing_moments(name: str) -> tuple[Moment, ...]:
     """As moments(), but a journal that reports a failure must not hold the record."""
     return tuple(m for m in moments(name) if m is not Moment.AFTER or not name.startswith("journal.append"))
-
-
-def single_strikes(states: States) -> Iterator[Strike]:
-    """At all moments of a run that was recorded, each state once: right after an effect is right before the next one.
-
-    A strike during an effect leaves more behind than one before it.
-    """
-    tried = set()
-    for (number, moment), found in states.items():
-        if (key := (found, moment is Moment.DURING)) not in tried:
-            tried.add(key)
-            yield from (Strike(number, moment, reboot) for reboot in (False, True))
 
 
 def recorded(after: World) -> States:

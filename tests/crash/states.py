@@ -5,7 +5,7 @@ The state is everything in the doubles of a node. What the executor remembers is
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import partial
 from pathlib import PurePath
@@ -27,6 +27,30 @@ _SAME_FOR_ALL = frozenset({"plan", "_known", "_listed"})
 """Of one run there is one plan; and what is computed again when it is needed."""
 _MOMENTS = frozenset({"started", "_answers_from"})
 _CHECKSUM_AND_TIMES = re.compile(rb'^[0-9a-f]{8} |"(?:at|monotonic)":[^,}]*', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One interruption: at which effect, counted over all starts of the executor, when, and how hard."""
+
+    number: int
+    moment: Moment
+    reboot: bool = False
+
+    def __str__(self) -> str:
+        return f"{'reboot' if self.reboot else 'kill'} {self.moment} effect {self.number}"
+
+
+def single_strikes(states: States) -> Iterator[Strike]:
+    """At all moments of a run that was recorded, each state once: right after an effect is right before the next one.
+
+    A strike during an effect leaves more behind than one before it.
+    """
+    tried = set()
+    for (number, moment), found in states.items():
+        if (key := (found, moment is Moment.DURING)) not in tried:
+            tried.add(key)
+            yield from (Strike(number, moment, reboot) for reboot in (False, True))
 
 
 def recording(

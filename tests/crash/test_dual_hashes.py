@@ -8,8 +8,8 @@ from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.kubelethash import HashValue
-from tests.crash.harness import LIMITS, NEW, Strike, crashing, single_strikes
-from tests.crash.states import States, recording
+from tests.crash.harness import LIMITS, NEW, crashing
+from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, supervise
 from tests.doubles.node.dual_hash import LISTED, hashes, mixed
 from tests.doubles.node.kubelet import program

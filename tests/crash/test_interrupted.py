@@ -13,15 +13,13 @@ from tests.crash.harness import (
     CONFIG,
     NEW_FILES,
     WAYS,
-    Strike,
     World,
     crashing,
     recorded,
-    single_strikes,
     world,
     wrongs,
 )
-from tests.crash.states import States, recording
+from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Moment, supervise
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 

@@ -26,7 +26,8 @@ from nodeupgrade.engine.node.steps import (
     swap_binary,
     swap_files,
 )
-from tests.crash.harness import back, crashing, forward, joined, recorded, single_strikes, wrongs
+from tests.crash.harness import back, crashing, forward, joined, recorded, wrongs
+from tests.crash.states import single_strikes
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
