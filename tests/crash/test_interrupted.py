@@ -88,9 +88,10 @@ def _pairs(*, reboot: bool) -> Iterator[tuple[Strike, Strike]]:
     for number in range(len(world(small=True).run().effects)):
         first, start, states = Strike(number, Moment.BEFORE, reboot), world(small=True), States()
         start.run(recording(start.node, states, crashing(first), timed=False, moments={Moment.BEFORE}))
-        for at, moment in [key for key, state in states.items() if key[0] > number and state not in tried]:
-            yield from ((first, Strike(at, moment, again)) for again in (False, True))
-        tried.update(states.values())
+        recovery = {at: state for (at, _), state in states.items() if at > number}
+        for at in [at for at, state in recovery.items() if state not in tried]:
+            yield from ((first, Strike(at, Moment.BEFORE, again)) for again in (False, True))
+        tried.update(recovery.values())
 
 
 def _second_recovery(after: World) -> list[str]:
