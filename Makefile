@@ -23,6 +23,9 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
+# Where this is set, every process would compile every module anew: half of the time until the first test.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands

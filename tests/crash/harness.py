@@ -1,11 +1,10 @@
 """A node in the middle of its run, interruptions, and the question whether it ended as exactly OLD or exactly NEW."""
 
 import base64
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
-from itertools import product
 
 import pytest
 
@@ -27,6 +26,7 @@ from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.kubelethash import KubeletVersion
+from tests.crash.states import States, Strike, recording
 from tests.doubles.node import (
     Behaviour,
     Crash,
@@ -250,18 +250,6 @@ def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
     return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
 
 
-@dataclass(frozen=True)
-class Strike:
-    """One interruption: at which effect, counted over all starts of the executor, when, and how hard."""
-
-    number: int
-    moment: Moment
-    reboot: bool = False
-
-    def __str__(self) -> str:
-        return f"{'reboot' if self.reboot else 'kill'} {self.moment} effect {self.number}"
-
-
 def crashing(*strikes: Strike) -> Interrupt:
     table = {(s.number, s.moment): s for s in strikes}
 
@@ -292,7 +280,7 @@ def failing_from(failing: str, since: int) -> Interrupt:
 
 
 def moments(name: str) -> tuple[Moment, ...]:
-    """The moments at which striking this effect leaves different states behind."""
+    """The moments at which this effect can be struck."""
     torn = (Moment.DURING,) if name.startswith("journal.append") else ()
     return (Moment.BEFORE, *torn, Moment.AFTER)
 
@@ -302,10 +290,11 @@ def failing_moments(name: str) -> tuple[Moment, ...]:
     return tuple(m for m in moments(name) if m is not Moment.AFTER or not name.startswith("journal.append"))
 
 
-def single_strikes(effects: list[str]) -> Iterator[Strike]:
-    for number, name in enumerate(effects):
-        for moment, reboot in product(moments(name), (False, True)):
-            yield Strike(number, moment, reboot)
+def recorded(after: World) -> States:
+    """Run to the end, and return the states on the way there."""
+    found: States = {}
+    after.run(recording(after.node, found))
+    return found
 
 
 def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:

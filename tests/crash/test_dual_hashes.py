@@ -1,23 +1,38 @@
 """Runs that are interrupted on a node whose containers carry the hashes of two kubelets: each keeps its own value."""
 
+from functools import cache
+
 import pytest
 
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.kubelethash import HashValue
-from tests.crash.harness import LIMITS, NEW, Strike, crashing, single_strikes
+from tests.crash.harness import LIMITS, NEW, crashing
+from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, supervise
 from tests.doubles.node.dual_hash import LISTED, hashes, mixed
+from tests.doubles.node.kubelet import program
+from tests.doubles.node.planning import STAGED
+from tests.doubles.node.simulated import SECONDS_TO_SETTLE
 
 Stored = dict[str, HashValue | None]
 
 
+@cache
+def the_plan() -> RunPlan:
+    """The same for every such node, since nothing in it is left to chance."""
+    return plan_for(mixed(), NEW, limits=LIMITS, also_accepted=LISTED)
+
+
 def planned(*, fails: bool) -> tuple[SimulatedNode, RunPlan, Stored]:
-    node = mixed()
+    """A node that is planned already: its kubelet need not run for as long as a plan demands."""
+    node, plan = mixed(ran=SECONDS_TO_SETTLE), the_plan()
+    node.disk[STAGED] = program(NEW)
+    node.shield.plan = plan
     if fails:
         node.kubelet.behaviour[NEW] = Behaviour.NEVER_HEALTHY
-    return node, plan_for(node, NEW, limits=LIMITS, also_accepted=LISTED), hashes(node)
+    return node, plan, hashes(node)
 
 
 def wrong_after(strike: Strike, *, fails: bool) -> list[str]:
@@ -39,12 +54,14 @@ def wrong_after(strike: Strike, *, fails: bool) -> list[str]:
 @pytest.mark.parametrize("fails", [False, True], ids=["goes forward", "goes back"])
 def test_one_interruption_anywhere_leaves_the_old_values_or_the_new(fails: bool) -> None:
     node, plan, _ = planned(fails=fails)
+    states: States = {}
+    node.calls.interrupt = recording(node, states)
     report = supervise(node, plan)
     assert report is not None
     assert report.outcome is (Outcome.ROLLED_BACK if fails else Outcome.UPGRADED)
 
     wrong = {}
-    for strike in single_strikes(node.calls.effects):
+    for strike in single_strikes(states):
         if found := wrong_after(strike, fails=fails):
             wrong[str(strike)] = found
 

@@ -26,7 +26,8 @@ from nodeupgrade.engine.node.steps import (
     swap_binary,
     swap_files,
 )
-from tests.crash.harness import back, crashing, forward, joined, single_strikes, wrongs
+from tests.crash.harness import back, crashing, forward, joined, recorded, wrongs
+from tests.crash.states import single_strikes
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -152,5 +153,5 @@ def test_mutant_is_caught(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -
 def _runs_go_wrong() -> Iterator[bool]:
     yield any(wrongs(make().run(), restarts_allowed=False) for make in (back, joined))
     for make in (forward, back):
-        for strike in single_strikes(make().run().effects):
+        for strike in single_strikes(recorded(make())):
             yield bool(wrongs(make().run(crashing(strike)), restarts_allowed=strike.reboot))

@@ -6,7 +6,8 @@ import pytest
 
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from tests.crash.harness import Strike, crashing, moments
+from tests.crash.harness import crashing, moments
+from tests.crash.states import Strike
 from tests.doubles.node import SimulatedNode, manifest, plan_for, supervise
 from tests.doubles.node.calls import never
 from tests.doubles.node.containers.pods import MANIFESTS

@@ -2,8 +2,10 @@
 
 import asyncio
 import copy
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import ExpiredError, Resource, WatchEvent, WatchEventType
@@ -72,7 +74,7 @@ class WatchLog:
         drops, bookmarks = self._drops, self._bookmarks
         while drops == self._drops:
             changed = self._changed
-            for entry in [entry for entry in self._entries if entry.revision > since]:
+            for entry in self._entries[bisect_right(self._entries, since, key=_revision) :]:
                 since = entry.revision
                 if (event := _event(resource, entry, matches)) is not None:
                     yield event
@@ -87,6 +89,9 @@ class WatchLog:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+_revision = attrgetter("revision")
 
 
 def _event(resource: Resource, entry: Entry, matches: Callable[[Json], bool]) -> WatchEvent | None:

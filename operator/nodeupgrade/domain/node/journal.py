@@ -106,17 +106,22 @@ class Journal:
     def _newest(self) -> Mapping[Step | None, Mark]:
         return {record.step: record.mark for record in self.records}
 
+    @cached_property
+    def _oldest(self) -> Mapping[tuple[Step | None, Mark], Record]:
+        return {(record.step, record.mark): record for record in reversed(self.records)}
+
     def mark(self, step: Step) -> Mark | None:
         """Return the newest mark of a step."""
         return self._newest.get(step)
 
     def payload(self, step: Step) -> Mapping[str, JsonValue] | None:
         """Return the before-images of a step: those of its *first* announcement, taken before any effect."""
-        return next((r.payload for r in self.records if r.step is step and r.mark is Mark.DOING), None)
+        announced = self._oldest.get((step, Mark.DOING))
+        return None if announced is None else announced.payload
 
     def first(self, step: Step, mark: Mark) -> Record | None:
         """Return the oldest record with this step and mark."""
-        return next((r for r in self.records if r.step is step and r.mark is mark), None)
+        return self._oldest.get((step, mark))
 
     def count(self, step: Step, mark: Mark) -> int:
         """Return how many records have this step and mark."""
