@@ -19,6 +19,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = _rows_by_check()
 NOT_SHOWN: Mapping[str, str] = {
     "task_is_readable": "the API server refuses tasks that this version cannot read",
     "node_is_not_held": "a node that is held is examined all the same",
+    "no_pod_holds_the_node": "a node that is held is examined all the same",
     "node_is_free": "needs two rollouts at work: e2e/test_fleet.py",
     "runtime_is_understood": "needs a node with dockershim: e2e/test_docker.py",
     "runtime_is_proven": "needs a node with CRI-O, which cannot be had on the machine",

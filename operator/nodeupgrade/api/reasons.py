@@ -1,9 +1,7 @@
 """The reasons for the state of a node or a rollout, each with its meaning and remedy.
 
-Both sides of the API report them: the control plane in conditions, events and counters, the node side in the status of
-its NodeUpgradeTask. Every reason has a remedy, so that every message says what to do. Reasons are CamelCase, as the
-Kubernetes API conventions require. Everything about a reason is declared here and derived elsewhere. A particular
-finding on a node or in a rollout is a ``domain.hazards.Finding``.
+Both sides of the API report them. Every reason has a remedy, so that every message says what to do. Everything about a
+reason is declared here. A particular finding on a node or in a rollout is a ``domain.hazards.Finding``.
 """
 
 from enum import Enum, StrEnum
@@ -399,4 +397,4 @@ def with_remedy(because: str, remedy: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Write a number with its noun: ``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -87,11 +87,11 @@ async def stage(nodes: int = 2, **spec: Any) -> tuple[Scene, Gated, Controllers]
         await scene.fleet.add_node(name)
     await scene.apply(**{"nodes": {"names": names}, **spec})
     thrift = Thrift(recent_seconds=1.0)
-    return (
-        scene,
-        kube,
-        build_controllers(kube, AGENTS, thrift=thrift, clock=lambda: (scene.now - START).total_seconds()),
-    )
+
+    def clock() -> float:
+        return (scene.now - START).total_seconds()
+
+    return scene, kube, build_controllers(kube, AGENTS, thrift=thrift, clock=clock)
 
 
 async def admitted(scene: Scene, own: Controllers, count: int = 1) -> None:
