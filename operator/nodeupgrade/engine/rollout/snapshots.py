@@ -97,6 +97,7 @@ class Snapshots:
         done = dict(memory.done)  # before anything is read: a slot may be freed meanwhile
         while (seen := memory.recent) is None or not self._is_recent(memory, began):
             await self._read_together(rollout, memory)
+            memory = self.memory(rollout)  # it may have been forgotten, and the NodeUpgrade made again
         objects = await self.source.read(seen.upgrade)
         fleet = replace(
             self._as_remembered(seen, memory, done),
