@@ -195,6 +195,20 @@ async def test_who_was_handed_over_is_not_touched() -> None:
     assert await scene.in_flight() == ()
 
 
+@pytest.mark.parametrize("nodes", [1, 3])
+async def test_a_plan_admits_no_node_that_is_refused_because_of_its_pods(nodes: int) -> None:
+    """It would give its slot back, and be admitted again, for ever."""
+    scene = await stage(nodes)
+    await scene.fleet.add_pod("misplaced", "node-0", overrides={"spec": {"nodeSelector": {"pool": "of-old"}}})
+    await scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Plan", "strategy": {"maxConcurrent": 1}}})
+    await scene.run(NAME, passes=60)
+    status = (await scene.upgrade(NAME)).status
+    assert (status.phase, status.counts.refused) == ("Planned", 1)
+    assert [(each.node, each.reason) for each in status.failures] == [("node-0", "NodeAffinityNotMet")]
+    assert not any(line.startswith("Admit node-0") for line in scene.story)
+    assert sum(line.startswith("Admit") for line in scene.story) == nodes - 1
+
+
 async def test_to_read_again_for_an_older_state_waits_for_nothing_later() -> None:
     """A write of the status meanwhile has shown that everything known is as new as what it names."""
     scene = await stage(1)

@@ -70,9 +70,7 @@ class Intent:
 
     @property
     def unread(self) -> tuple[NodeName, ...]:
-        """Nodes whose pods must be read before admission; ``action: Plan`` needs none."""
-        if self.rollout.spec.action is RolloutAction.PLAN:
-            return ()
+        """Nodes whose pods must be read before admission."""
         return tuple(s.node for s in self.decision.nodes if s.node not in self.rollout.fleet.pods)
 
     @property
