@@ -104,7 +104,7 @@ GRAPHS = (
         {"{{result}}": "sum by (result) (rate(nodeupgrade_reconcile_total[$__rate_interval]))"},
         unit="ops",
     ),
-    Panel("Duration of a pass, 99 %", {"pass": _quantile("0.99", "nodeupgrade_reconcile_duration_seconds")}, unit="s"),
+    Panel("Time to reconcile, 99 %", {"all": _quantile("0.99", "nodeupgrade_reconcile_duration_seconds")}, unit="s"),
     Panel("Queue", {"waiting": "sum(nodeupgrade_queue_depth)"}),
     Panel(
         "Requests to the API server",

@@ -12,6 +12,7 @@ from e2e.changes import restart_runtime
 from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
+from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
@@ -40,14 +41,11 @@ def late_shim(*, raised: bool) -> Harm:
             yield
             run.wait_hit(name)
             before = _main_pid(run)
-            node.exec("kill", "-STOP", shim)
-            try:
+            with _frozen(node, shim):
                 run.release(name)
                 pid = wait_until("another containerd", lambda: _main_pid(run, other_than=before), timeout=60)
                 command = (node.root / "proc" / pid / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 time.sleep(LATE_SECONDS)
-            finally:
-                node.exec("kill", "-CONT", shim, check=False)
             run.notes.append(f"restarted as {command.strip()}")
             if (str(CONFIG) in command) is not raised:
                 raise LabError(f"the limit is {'not ' if raised else ''}raised: {command}")
@@ -55,6 +53,15 @@ def late_shim(*, raised: bool) -> Harm:
             _look_at(run, victim, lost=not raised)
 
     return harm
+
+
+@contextlib.contextmanager
+def _frozen(node: Node, pid: str) -> Iterator[None]:
+    node.exec("kill", "-STOP", pid)
+    try:
+        yield
+    finally:
+        node.exec("kill", "-CONT", pid, check=False)
 
 
 def _victim(run: FaultRun) -> tuple[ContainerInstance, str]:
@@ -72,8 +79,7 @@ def _frozen_conmon(run: FaultRun, *, answers: bool) -> Iterator[None]:
         yield
         run.wait_hit(name)
         before = _main_pid(run)
-        node.exec("kill", "-STOP", conmon)
-        try:
+        with _frozen(node, conmon):
             run.release(name)
             wait_until("another daemon", lambda: _main_pid(run, other_than=before), timeout=60)
             if answers:
@@ -81,8 +87,6 @@ def _frozen_conmon(run: FaultRun, *, answers: bool) -> Iterator[None]:
             else:
                 yield
             state = node.exec("ps", "-o", "stat=", "-p", conmon).stdout.strip()
-        finally:
-            node.exec("kill", "-CONT", conmon, check=False)
         run.notes.append(f"conmon was {state}")
         if not state.startswith("T"):
             raise LabError(f"conmon {conmon} was not frozen but {state}: this proves nothing")

@@ -48,17 +48,22 @@ def config(node: Node) -> bytes:
     return (node.disk / nodefiles.KUBELET_CONFIG.lstrip("/")).read_bytes()
 
 
+def _written_again(node: Node) -> str:
+    """Let kubeadm write the configuration of a node's kubelet again, and say whether its content is the same."""
+    before = config(node)
+    upgrade_node(node)
+    return f"the file's content was {'equal' if config(node) == before else 'another'}"
+
+
 def _before_unasked(stage: Stage) -> Seen:
     node = stage.worker
     stage.bring(node, OLD)
-    same = config(node)
-    upgrade_node(node)
-    equal = config(node) == same
+    content = _written_again(node)
     refused = stage.upgrade("before-refused", NEW, [node])
     restart_kubelet(node)
     wait_until("a Ready node", lambda: stage.lab.node_readiness()[node.name], timeout=120)
     run = stage.upgrade("before-restarted", NEW, [node])
-    said = f"the file's content was {'equal' if equal else 'another'}; first {refused.ended}: “{refused.message}”"
+    said = f"{content}; first {refused.ended}: “{refused.message}”"
     wrong = [*refused.wrong("Refused (`ConfigurationDrift`)"), *run.wrong()]
     return Seen(run=run, said=f"{said}; after `systemctl restart kubelet` as told", complaints=wrong)
 
@@ -66,11 +71,9 @@ def _before_unasked(stage: Stage) -> Seen:
 def _before_asked(stage: Stage) -> Seen:
     node = stage.worker
     stage.bring(node, NEW)
-    same = config(node)
-    upgrade_node(node)
-    equal = config(node) == same
+    content = _written_again(node)
     run = stage.upgrade("before-asked", OLD, [node])
-    said = f"the file's content was {'equal' if equal else 'another'}: no drift, as the kubelet itself reports"
+    said = f"{content}: no drift, as the kubelet itself reports"
     return Seen(run=run, said=said, complaints=tuple(run.wrong()))
 
 

@@ -284,7 +284,8 @@ class Metrics:
     def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
         """Count that a NodeUpgrade was reconciled, and learn how it stands."""
         self._upgrades.pop(name, None)
-        self._upgrades |= {} if done.upgrade is None else {name: done.upgrade}
+        if done.upgrade is not None:
+            self._upgrades[name] = done.upgrade
         self.node_reconciled(done, seconds)
 
     def node_reconciled(self, done: Result, seconds: float) -> None:
@@ -301,7 +302,7 @@ class Metrics:
                 self._rollbacks.labels(run.rolled_back.value).inc()
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:
-        """Count a reconcile pass that failed."""
+        """Count what could not be reconciled."""
         self._passes.labels("error" if expected else "internal_error").inc()
         self._seconds.observe(seconds)
 

@@ -182,21 +182,13 @@ async def work(
         finally:
             queue.done(key, rest=rest)
             permits.release()
-            taken.discard(key)
             if again is not None:
                 queue.add(key, again)
 
-    taken = set[K]()
-    try:
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await permits.acquire()
-                taken.add(key := await queue.take())
-                group.create_task(process(key))
-    finally:
-        for key in taken:  # cancelled before it was begun
-            queue.done(key)
-            queue.add(key)
+    async with asyncio.TaskGroup() as group:
+        while True:
+            await permits.acquire()
+            group.create_task(process(await queue.take()))
 
 
 async def _tell(crashed: Callable[[K, str], Awaitable[None]], key: K, error: Exception) -> None:

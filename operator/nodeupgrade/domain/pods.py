@@ -141,9 +141,14 @@ class Pod:
         return self._metadata.get("labels") or {}
 
     @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self._metadata.get("annotations") or {}
+
+    @property
     def mirror(self) -> bool:
         """Whether it is the mirror pod of a static pod."""
-        return CONFIG_MIRROR in (self._metadata.get("annotations") or {})
+        return CONFIG_MIRROR in self.annotations
 
     @property
     def static(self) -> bool:
@@ -164,7 +169,7 @@ class Pod:
     @property
     def hold(self) -> str | None:
         """Why an annotation asks to wait with its node; None if none does."""
-        return asked(self._metadata.get("annotations") or {}, HOLD_ANNOTATION)
+        return asked(self.annotations, HOLD_ANNOTATION)
 
     @property
     def whole(self) -> bool:

@@ -9,19 +9,24 @@ import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
+from nodeupgrade.engine.rollout import rollout_controller
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
+from nodeupgrade.engine.rollout.recorder import MOST_WAITING
 from nodeupgrade.ports.kube import (
+    EVENTS,
     JOBS,
     TASKS,
     UPGRADES,
     ConflictError,
+    Event,
     ForbiddenError,
     RejectedError,
     Resource,
@@ -29,6 +34,7 @@ from nodeupgrade.ports.kube import (
 )
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene
+from tests.scenario.rollout.terms import FixedTerm
 from tests.scenario.rollout.test_takeover import at_work, set_ready
 
 NAME = "to-1-33"
@@ -40,6 +46,7 @@ class Gated(InMemoryKube):
     """Lets something happen while it is asked: before one read is answered, while the status is written."""
 
     during_read: Callable[[], Awaitable[object]] | None = None
+    during_list: Callable[[], Awaitable[object]] | None = None
     during_status: Callable[[], Awaitable[object]] | None = None
     begins_with: Exception | None = None
     late: Callable[[], Awaitable[Json]] | None = None
@@ -55,6 +62,12 @@ class Gated(InMemoryKube):
             await asyncio.sleep(0.01)
             raise UnavailableError("no answer")
         return await super().server_version()
+
+    async def list(self, resource: Resource, **asked: Any) -> list[Json]:
+        if (hook := self.during_list) is not None:
+            self.during_list = None
+            await hook()
+        return await super().list(resource, **asked)
 
     async def get(self, resource: Resource, name: str) -> Json:
         if self.forbids_jobs and resource.plural == JOBS.plural:
@@ -108,7 +121,7 @@ async def handed_over(scene: Scene, own: Controllers) -> None:
     scene.now += timedelta(seconds=2)
 
 
-@pytest.mark.parametrize("during", ["before", "status"])
+@pytest.mark.parametrize("during", ["before", "caches", "status"])
 async def test_what_was_read_before_a_slot_was_freed_touches_nothing(during: str) -> None:
     """An event lets the node be looked at again; the answer comes when its slot is long free, and the node is Ready."""
     scene, kube, own = await stage()
@@ -116,14 +129,18 @@ async def test_what_was_read_before_a_slot_was_freed_touches_nothing(during: str
     gate, looks = asyncio.Event(), list[asyncio.Task[Any]]()
 
     async def look() -> None:
-        kube.during_read = gate.wait
+        if during == "caches":
+            await own.snapshots.of_rollout(NAME)  # it is recent, so that only the caches are read
+            kube.during_list = gate.wait
+        else:
+            kube.during_read = gate.wait
         looks.append(asyncio.create_task(own.nodes.reconcile(NAME, FIRST)))
         await asyncio.sleep(0.01)
 
-    if during == "before":
-        await look()
-    else:
+    if during == "status":
         kube.during_status = look
+    else:
+        await look()
     while await scene.in_flight() != (SECOND,):
         await own.rollouts.reconcile(NAME)
     await own.rollouts.reconcile(NAME)  # it has read that the slot is free
@@ -241,8 +258,10 @@ async def test_the_guard_is_not_written_for_one_who_has_been_cancelled() -> None
     kube = Hanging()
     before = seen(await kube.create(GUARD, {"metadata": {"name": GUARD_NAME}, "data": {}}))
     kube.gate, writer = asyncio.Event(), GuardWriter(kube, NAMESPACE)
-    jobs = [asyncio.ensure_future(writer.write(before, {key: "old"})) for key in "ab"]
-    await asyncio.sleep(0.01)
+    jobs = list[asyncio.Future[None]]()
+    for key in "ab":
+        jobs.append(asyncio.ensure_future(writer.write(before, {key: "old"})))
+        await asyncio.sleep(0.01)
     for job in jobs:
         job.cancel()
     await asyncio.gather(*jobs, return_exceptions=True)
@@ -250,3 +269,89 @@ async def test_the_guard_is_not_written_for_one_who_has_been_cancelled() -> None
     now = seen(await kube.merge(GUARD, GUARD_NAME, {"data": {"b": "new"}}))
     await writer.write(now, {"c": "x"})
     assert (await kube.get(GUARD, GUARD_NAME))["data"] == {"b": "new", "c": "x"}
+    known = writer.latest(before)
+    assert known is not None
+    assert known.data == {"b": "new", "c": "x"}, "what was written is known without a read"
+
+
+async def test_who_was_admitted_is_told_at_once() -> None:
+    scene, kube, _ = await stage(2, strategy={"maxConcurrent": 1})
+    told = list[tuple[NodeName, ...]]()
+    own = build_controllers(kube, AGENTS, on_slots=lambda _upgrade, nodes: told.append(nodes))
+    await admitted(scene, own)
+    assert told[-2:] == [(), (FIRST,)], "as it was read, and as it was written"
+
+
+async def test_a_leader_touches_no_node_before_it_has_taken_over() -> None:
+    scene, kube, old = await stage(1)
+    await admitted(scene, old)
+    new, before = build_controllers(kube, AGENTS, term=FixedTerm("2-b")), kube._revision
+    assert (await new.nodes.reconcile(NAME, FIRST)).over
+    assert kube._revision == before
+    while (await scene.upgrade(NAME)).epoch != "2-b":
+        await new.rollouts.reconcile(NAME)
+    assert (await new.nodes.reconcile(NAME, FIRST)).applied
+
+
+class SlowClaims(InMemoryKube):
+    """Takes its time with each claim, and never answers for some."""
+
+    seconds = 0.0
+    hanging: frozenset[str] = frozenset()
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        if resource == TASKS:
+            await asyncio.sleep(60 if body["metadata"]["name"] in self.hanging else self.seconds)
+        return await super().create(resource, body)
+
+
+async def claiming(nodes: int) -> tuple[SlowClaims, Controllers]:
+    scene = Scene(kube_type=SlowClaims)
+    kube = scene.kube
+    assert isinstance(kube, SlowClaims)
+    names = [f"node-{number}" for number in range(nodes)]
+    for name in names:
+        await scene.fleet.add_node(name)
+    await scene.apply(nodes={"names": names})
+    own = build_controllers(kube, AGENTS)
+    for _ in range(2):
+        await own.rollouts.reconcile(NAME)
+    return kube, own
+
+
+async def test_claims_that_were_not_begun_are_left_to_the_next_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube, own = await claiming(12)
+    monkeypatch.setattr(rollout_controller, "TASKS_AT_ONCE", 1)
+    monkeypatch.setattr(rollout_controller, "BEGIN_SECONDS", 0.1)
+    kube.seconds = 0.04
+    done = await own.rollouts.reconcile(NAME)
+    assert 0 < len(await kube.list(TASKS)) < 12
+    assert done.conflicted, "there is more to do"
+    assert own.snapshots.memory(NAME).failures.setbacks(kube.utcnow()) == {}, "nobody was asked for them"
+
+
+async def test_a_claim_that_is_not_answered_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube, own = await claiming(3)
+    monkeypatch.setattr(rollout_controller, "PATIENCE_SECONDS", 0.05)
+    kube.hanging = frozenset({"node-1"})
+    async with asyncio.timeout(30):
+        await own.rollouts.reconcile(NAME)
+    assert {task["metadata"]["name"] for task in await kube.list(TASKS)} == {"node-0", "node-2"}
+    assert [node for node, _ in own.snapshots.memory(NAME).failures.setbacks(kube.utcnow())] == ["node-1"]
+
+
+async def test_events_of_a_former_term_are_dropped_and_so_are_those_that_nobody_could_catch_up_with() -> None:
+    kube = InMemoryKube()
+    own = build_controllers(kube, AGENTS)
+
+    def event(number: int) -> Event:
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u"}}
+        return Event(regarding=about, reason=Reason.PROGRESSING, message=str(number), warning=False)
+
+    own.recorder.record(event(number) for number in range(3))
+    own.forget()
+    await own.recorder.flush()
+    assert await kube.list(EVENTS) == []
+    own.recorder.record(event(number) for number in range(MOST_WAITING + 5))
+    await own.recorder.flush()
+    assert len(await kube.list(EVENTS)) == MOST_WAITING

@@ -244,3 +244,23 @@ async def test_a_worker_ends_only_when_it_is_told_to() -> None:
     worker.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await worker.task
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_key_that_was_taken_when_the_term_ended_is_there_in_the_next(steps: int) -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+
+    async def reconcile(_key: str, _seconds: object) -> tuple[float, float | None]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def crashed(_key: str, _problem: str) -> None:
+        raise AssertionError
+
+    task = asyncio.ensure_future(work(queue, reconcile, crashed, Metrics()))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await ready(queue) == "a"

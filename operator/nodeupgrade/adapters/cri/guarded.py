@@ -121,9 +121,8 @@ class CallGuard:
             )
         service = path.rpartition("/")[0]
         if self._shielded.harmed_by(call, self._around.lives, self._around.memory) is None:
-            await self._follows_rule(
-                call, service, peer
-            )  # what has ended is only removed, but with it goes how it ended
+            # What has ended is only removed, but with it goes how it ended.
+            await self._follows_rule(call, service, peer)
             return None
         self._count(1)
         try:

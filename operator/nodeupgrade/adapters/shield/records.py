@@ -78,7 +78,7 @@ class Refusals:
             OSError: neither can be written.
         """
         try:
-            append(self._path, json.dumps(to_json(call, strict=True)).encode() + b"\n")
+            append(self._path, _line(call))
         except OSError:
             os.truncate(self._path, self._path.stat().st_size + 1)
 
@@ -124,7 +124,7 @@ class RuleRestarts:
         Raises:
             OSError: it cannot be written.
         """
-        append(self._path, json.dumps(to_json(restart, strict=True)).encode() + b"\n")
+        append(self._path, _line(restart))
 
     def all(self) -> tuple[RuleRestart, ...]:
         """Return them, oldest first."""
@@ -132,6 +132,10 @@ class RuleRestarts:
             return tuple(filter(None, map(_rule_restart, self._path.read_bytes().splitlines())))
         except FileNotFoundError:
             return ()
+
+
+def _line(record: RefusedCall | RuleRestart) -> bytes:
+    return json.dumps(to_json(record, strict=True)).encode() + b"\n"
 
 
 def _rule_restart(line: bytes) -> RuleRestart | None:

@@ -39,6 +39,8 @@ class FailureHistory:
             why = pod.ended or (known.why if same else "")
             self._lost[node] = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
 
-    def failed(self, node: NodeName, kind: type[NodeAction], problem: str, now: datetime) -> None:
-        """Record an action that the API server refused or did not answer."""
-        self._setbacks[node, kind] = after(self._setbacks.get((node, kind)), kind, problem, now)
+    def failed(self, action: NodeAction, problem: str, now: datetime) -> None:
+        """Record an action that could not be carried out: mostly, the API server refused or did not answer it."""
+        if (node := getattr(action, "node", None)) is not None:
+            key = (node, type(action))
+            self._setbacks[key] = after(self._setbacks.get(key), type(action), problem, now)

@@ -10,10 +10,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
@@ -32,8 +31,6 @@ async def gather(
     *,
     namespace: str,
     operator_node: NodeName | None,
-    setbacks: Setbacks | None = None,
-    agents_lost: Mapping[NodeName, LostAgents] | None = None,
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
 ) -> FleetSnapshot:
@@ -48,8 +45,6 @@ async def gather(
         source: Provides Nodes, tasks, agent pods and the other NodeUpgrades.
         namespace: The operator's namespace.
         operator_node: The node that the operator runs on, if known.
-        setbacks: Writes that failed lately.
-        agents_lost: By node, the agents of its run that ended early.
         health: What is known of the rollout's health checks, by name.
         allowed: What the operator's configuration allows; None if it is not known.
     """
@@ -68,8 +63,6 @@ async def gather(
         active_upgrades=active,
         rivals=rivals,
         operator_node=operator_node,
-        setbacks=setbacks or {},
-        agents_lost=agents_lost or {},
         api_servers=api_servers,
         health=health or {},
         allowed=allowed,

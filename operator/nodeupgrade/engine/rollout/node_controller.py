@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, StartTask, Wait
 from nodeupgrade.domain.rollout.flight import needs_pods
@@ -12,8 +13,8 @@ from nodeupgrade.engine.election import require_term
 from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.recorder import EventRecorder
-from nodeupgrade.engine.rollout.result import Result, RolloutMemory, wait_over_in
-from nodeupgrade.engine.rollout.snapshots import Snapshots
+from nodeupgrade.engine.rollout.result import Result, wait_over_in
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.ports.kube import NotFoundError, RejectedError, UnavailableError
 
 
@@ -53,8 +54,11 @@ class NodeController:
         if needs_pods(fleet, name, self.snapshots.kube.utcnow()):
             fleet = await self.snapshots.with_pods(fleet, (name,))
         actions = advance_node(fleet, name, now := self.snapshots.kube.utcnow())
-        if not actions or isinstance(actions[0], FreeSlot):
-            self._hand_over(memory, rollout, actions)
+        if not actions:
+            return Result(over=True)
+        if isinstance(last := actions[0], FreeSlot):
+            memory.done[name] = last
+            self.on_slot_unused(rollout)
             return Result(over=True)
         applied, complete = await self._carry_out(memory, fleet, actions)
         return Result(
@@ -65,12 +69,6 @@ class NodeController:
             in_flight=(name,),
             wait_over_in=wait_over_in(actions, now),
         )
-
-    def _hand_over(self, memory: RolloutMemory, rollout: str, actions: tuple[NodeAction, ...]) -> None:
-        for action in actions:
-            if isinstance(action, FreeSlot):
-                memory.done[action.node] = action
-                self.on_slot_unused(rollout)
 
     async def _carry_out(
         self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
@@ -88,7 +86,7 @@ class NodeController:
             except (RejectedError, UnavailableError) as error:
                 if isinstance(action, StartTask) and isinstance(error, RejectedError):
                     memory.starts_unanswered.discard(action.node)
-                self._failed(memory, action, str(error))
+                memory.failures.failed(action, str(error), self.snapshots.kube.utcnow())
                 return tuple(applied), False
             if isinstance(action, StartTask) or (isinstance(action, MarkTask) and done is not None):
                 memory.starts_unanswered.discard(action.node)
@@ -100,10 +98,7 @@ class NodeController:
             applied.append(done)
         return tuple(applied), True
 
-    def _failed(self, memory: RolloutMemory, action: NodeAction, problem: str) -> None:
-        if (node := getattr(action, "node", None)) is not None:
-            memory.failures.failed(node, type(action), problem, self.snapshots.kube.utcnow())
-
     def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
         """Take note that a node could not be reconciled for a reason that nobody has foreseen."""
-        self.snapshots.memory(rollout).failures.failed(name, Wait, problem, self.snapshots.kube.utcnow())
+        undecided = Wait(node=name, reason=Reason.INTERNAL_ERROR, message=problem)
+        self.snapshots.memory(rollout).failures.failed(undecided, problem, self.snapshots.kube.utcnow())

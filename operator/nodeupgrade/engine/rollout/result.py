@@ -1,15 +1,12 @@
-"""What came of one call of a controller, and what it keeps in memory between calls."""
+"""What came of one call of a controller."""
 
-import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.failure_history import FailureHistory
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,31 +37,6 @@ class Result:
     def changed(self) -> bool:
         """Whether anything was written, or is to be."""
         return any(not isinstance(action, Wait | Hold) for action in self.actions)
-
-
-@dataclass(slots=True)
-class RolloutMemory:
-    """What is kept of one NodeUpgrade; a new operator does without.
-
-    Attributes:
-        failures: writes that failed lately, and agents that ended early.
-        done: nodes in flight with nothing left to be done, with the actions that free their slots. Whoever is listed
-            is not touched any more: its slot may be gone at any moment.
-        starts_unanswered: nodes whose start was not answered: it may have taken effect, or may yet, until their task is
-            written.
-        status_writes: counts the beginnings and ends of writes of the status; what was read across one is not recent.
-        recent: what was read last.
-        read_at: when that was begun, on the monotonic clock.
-        reading: reads it anew, for all nodes that wait for it.
-    """
-
-    failures: FailureHistory = field(default_factory=FailureHistory)
-    done: dict[NodeName, FreeSlot] = field(default_factory=dict)
-    starts_unanswered: set[NodeName] = field(default_factory=set)
-    status_writes: int = 0
-    recent: FleetSnapshot | None = None
-    read_at: float = 0.0
-    reading: asyncio.Future[FleetSnapshot] | None = None
 
 
 def wait_over_in(actions: Iterable[NodeAction], now: datetime) -> float | None:

@@ -19,13 +19,14 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import require_term, take_over
 from nodeupgrade.engine.rollout.action_events import events, stub
 from nodeupgrade.engine.rollout.actuator import Actuator
+from nodeupgrade.engine.rollout.failure_history import FailureHistory
 from nodeupgrade.engine.rollout.recorder import EventRecorder
-from nodeupgrade.engine.rollout.result import Result, RolloutMemory, wait_over_in
-from nodeupgrade.engine.rollout.snapshots import Snapshots
+from nodeupgrade.engine.rollout.result import Result, wait_over_in
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
 
-WRITES_AT_ONCE = 32
+TASKS_AT_ONCE = 32
 """Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
 has room for the nodes in flight.
 """
@@ -119,7 +120,7 @@ class RolloutController:
             NodeUpgradeError: The API server does not let it be told.
         """
         memory, kube = self.snapshots.memory(name), self.snapshots.kube
-        memory.failures, memory.recent = RolloutMemory().failures, None
+        memory.failures, memory.recent = FailureHistory(), None
         body, now = await kube.get(UPGRADES, name), kube.utcnow().replace(microsecond=0)
         told = of_internal_error(problem, body["metadata"].get("generation", 0), now)
         status = body.get("status") or {}
@@ -183,7 +184,7 @@ class _Writing:
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
     applied: list[NodeAction] = field(default_factory=list)
     _actuator: Actuator = field(init=False)
-    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
+    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TASKS_AT_ONCE))
     _unanswered: set[type[NodeAction]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -233,7 +234,8 @@ class _Writing:
                         done = await self._actuator.carry_out(action)
                 except (RejectedError, UnavailableError, TimeoutError) as error:
                     self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
-                    self._failed(action, str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s")
+                    problem = str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s"
+                    self.memory.failures.failed(action, problem, self.snapshots.kube.utcnow())
                     return False
             if done is None:
                 return False
@@ -248,10 +250,6 @@ class _Writing:
         self.memory.failures.succeeded(action, self.snapshots.kube.utcnow())
         self.recorder.record(events(action, self.fleet.upgrade))
         self.applied.append(action)
-
-    def _failed(self, action: NodeAction, problem: str) -> None:
-        if (node := _node_of(action)) is not None:
-            self.memory.failures.failed(node, type(action), problem, self.snapshots.kube.utcnow())
 
 
 def _node_of(action: NodeAction) -> NodeName | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from nodeupgrade.api.values import NodeName
@@ -13,14 +13,39 @@ from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.failure_history import FailureHistory
 from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource
-from nodeupgrade.engine.rollout.result import RolloutMemory
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource
 from nodeupgrade.ports.kube import UPGRADES
+
+
+@dataclass(slots=True)
+class RolloutMemory:
+    """What is kept of one NodeUpgrade; a new operator does without.
+
+    Attributes:
+        failures: writes that failed lately, and agents that ended early.
+        done: nodes in flight with nothing left to be done, with the actions that free their slots. Whoever is listed
+            is not touched any more: its slot may be gone at any moment.
+        starts_unanswered: nodes whose start was not answered: it may have taken effect, or may yet, until their task is
+            written.
+        status_writes: counts the beginnings and ends of writes of the status; what was read across one is not recent.
+        recent: what was read last.
+        read_at: when that was begun, on the monotonic clock.
+        reading: reads it anew, for all nodes that wait for it.
+    """
+
+    failures: FailureHistory = field(default_factory=FailureHistory)
+    done: dict[NodeName, FreeSlot] = field(default_factory=dict)
+    starts_unanswered: set[NodeName] = field(default_factory=set)
+    status_writes: int = 0
+    recent: FleetSnapshot | None = None
+    read_at: float = 0.0
+    reading: asyncio.Future[FleetSnapshot] | None = None
 
 
 @dataclass(slots=True)
@@ -71,7 +96,7 @@ class Snapshots:
             UnavailableError: Something cannot be read at the moment.
         """
         memory, began = self.memory(name), self.clock()
-        epoch, writes, done = "" if self.term is None else self.term.epoch, memory.status_writes, dict(memory.done)
+        epoch, writes = "" if self.term is None else self.term.epoch, memory.status_writes
         upgrade = read_upgrade(await self.kube.get(UPGRADES, name))
         fleet = await gather(
             self.kube,
@@ -83,9 +108,9 @@ class Snapshots:
             allowed=self.agents.allowed,
         )
         fleet = replace(await self._with_hook_jobs(fleet, in_flight(fleet)), epoch=epoch)
-        if writes == memory.status_writes and (memory.recent is None or began >= memory.read_at):
+        if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
-        return self._as_remembered(fleet, memory, done)
+        return self._as_remembered(fleet, memory)
 
     async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.
@@ -100,7 +125,8 @@ class Snapshots:
             memory = self.memory(rollout)  # it may have been forgotten, and the NodeUpgrade made again
         objects = await self.source.read(seen.upgrade)
         fleet = replace(
-            self._as_remembered(seen, memory, done),
+            self._as_remembered(seen, memory),
+            done={**done, **memory.done},
             nodes=objects.nodes,
             tasks=objects.tasks,
             agents=objects.agents,
@@ -129,14 +155,12 @@ class Snapshots:
         """Add the pods of these nodes, as ``look_at`` does; at most ``READS_AT_ONCE`` are read at the same time."""
         return await look_at(self.kube, fleet, names, self._looks)
 
-    def _as_remembered(
-        self, fleet: FleetSnapshot, memory: RolloutMemory, done: Mapping[NodeName, FreeSlot]
-    ) -> FleetSnapshot:
+    def _as_remembered(self, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
         return replace(
             fleet,
             guard=self.guard.latest(fleet.guard),
             setbacks=memory.failures.setbacks(self.kube.utcnow()),
             agents_lost=memory.failures.agents_lost,
-            done={**done, **memory.done},
+            done=dict(memory.done),
             starts_unanswered=frozenset(memory.starts_unanswered),
         )

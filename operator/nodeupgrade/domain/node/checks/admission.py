@@ -210,7 +210,7 @@ def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
 
 def _profiles(pod: Pod) -> Iterator[str]:
     """Yield the localhost profiles that a pod requests, and an empty name for any other kind of profile."""
-    for key, value in ((pod.raw.get("metadata") or {}).get("annotations") or {}).items():
+    for key, value in pod.annotations.items():
         if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
             yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""
     for holder in (spec_of(pod), *all_containers(pod)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
@@ -275,7 +274,7 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
     `kubeadm upgrade` replaces a static pod whose manifest differs from its own in any line, and that of another minor
     version has `metadata.uid` after a run.
     """
-    made = sorted(str(pod) for pod in facts.pods if any(key.startswith(KUBEADM) for key in _annotations(pod.raw)))
+    made = sorted(str(pod) for pod in facts.pods if any(key.startswith(KUBEADM) for key in pod.annotations))
     current = facts.kubelet.current
     if not made or current is None:
         return
@@ -289,11 +288,6 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
             "it is, `kubeadm upgrade` replaces all static pods of the control plane, also those that it would leave"
         )
     yield Finding(reason=Reason.KUBEADM_UPGRADES_FIRST, severity=Severity.WARN, detail=detail)
-
-
-def _annotations(pod: Json) -> Json:
-    """Return the annotations of a pod."""
-    return (pod.get("metadata") or {}).get("annotations") or {}
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (
