@@ -30,7 +30,6 @@ class Readable(Protocol):
 
     def read(self, size: int = -1, /) -> str:
         """Return at most ``size`` characters; empty at the end."""
-        ...
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ class Artifacts(Protocol):
                 because ``reach`` forbids the address.
             OSError: the target cannot be written.
         """
-        ...
 
     def real(self, source: PurePosixPath) -> PurePosixPath:
         """Return where a path on the node leads, with links followed within the node's root.
@@ -33,7 +32,6 @@ class Artifacts(Protocol):
         Raises:
             CopyError: that cannot be told.
         """
-        ...
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         """Copy a regular file of the node durably, and return the SHA-256 of what was copied.
@@ -42,7 +40,6 @@ class Artifacts(Protocol):
             CopyError: the source is missing, not a regular file, or there is a link on the way to it; or the target
                 cannot be written.
         """
-        ...
 
     def digest(self, source: PurePosixPath) -> Digest:
         """Return the SHA-256 of a regular file of the node.
@@ -50,7 +47,6 @@ class Artifacts(Protocol):
         Raises:
             CopyError: as for `copy`.
         """
-        ...
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:
         """Return the content of a regular file of the node, or its first ``limit`` bytes.
@@ -58,7 +54,6 @@ class Artifacts(Protocol):
         Raises:
             CopyError: as for `copy`.
         """
-        ...
 
 
 # The bundles on one node: the self-contained Python that programs on the host run from, one per version.
@@ -75,7 +70,6 @@ class Bundles(Protocol):
         Raises:
             StepFailed: it cannot be copied.
         """
-        ...
 
     def retire(self) -> None:
         """Remove the bundles of other versions. Call only when no executor can be running from one.
@@ -83,8 +77,6 @@ class Bundles(Protocol):
         Raises:
             StepFailed: this version's bundle cannot be identified.
         """
-        ...
 
     def remove(self) -> None:
         """Remove all bundles, under the same condition."""
-        ...

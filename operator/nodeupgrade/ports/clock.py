@@ -16,20 +16,15 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the wall-clock time in UTC."""
-        ...
 
     def monotonic(self) -> MonotonicSeconds:
         """Return the seconds since boot, including time spent suspended."""
-        ...
 
     def awake(self) -> AwakeTime:
         """Return the present moment on the clock that stands still while suspended."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait for the given number of seconds."""
-        ...
 
     def boot(self) -> BootIdentity:
         """Return the identity of the node's current boot."""
-        ...

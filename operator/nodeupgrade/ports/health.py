@@ -15,7 +15,6 @@ class HealthProbe(Protocol):
 
     async def observe(self, check: HealthCheck) -> HealthObservation:
         """Evaluate a check once; one that cannot be evaluated, for whatever reason, is BROKEN. May be cancelled."""
-        ...
 
 
 class HealthSource(Protocol):
@@ -23,11 +22,9 @@ class HealthSource(Protocol):
 
     def readings(self, upgrade: Upgrade) -> Mapping[str, HealthReading]:
         """Return what is known of a rollout's checks, by name, and see to it that they are evaluated from now on."""
-        ...
 
     def forget(self, name: str) -> None:
         """Stop evaluating the checks of a NodeUpgrade that is gone."""
-        ...
 
 
 class NoHealth(HealthSource):
@@ -57,4 +54,3 @@ class NoticeSender(Protocol):
         Raises:
             DeliveryError: The receiver has not taken it, or may not have.
         """
-        ...

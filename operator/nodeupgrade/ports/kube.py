@@ -155,7 +155,6 @@ class KubeApi(Protocol):
         Raises:
             NotFoundError: it does not exist.
         """
-        ...
 
     async def list(
         self,
@@ -165,7 +164,6 @@ class KubeApi(Protocol):
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
         """List all objects with these labels and fields; without a namespace, in all namespaces."""
-        ...
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List all objects page by page: a consistent snapshot, no older than the call.
@@ -173,7 +171,6 @@ class KubeApi(Protocol):
         Raises:
             ExpiredError: it took so long that the snapshot expired; list again.
         """
-        ...
 
     def watch(
         self,
@@ -193,7 +190,6 @@ class KubeApi(Protocol):
         Raises:
             ExpiredError: the resourceVersion has expired; list again.
         """
-        ...
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object.
@@ -201,7 +197,6 @@ class KubeApi(Protocol):
         Raises:
             ConflictError: an object of that name exists.
         """
-        ...
 
     async def merge(
         self,
@@ -223,13 +218,11 @@ class KubeApi(Protocol):
             field_manager: The manager that ``metadata.managedFields`` records for the change.
             dry_run: Validate the request and answer as if it were carried out, but change nothing.
         """
-        ...
 
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
         """Replace an object's status."""
-        ...
 
     async def set_condition(
         self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
@@ -243,15 +236,12 @@ class KubeApi(Protocol):
             condition: Its other fields; None to remove it.
             resource_version: A precondition: the version that the condition was read in.
         """
-        ...
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Request an object's deletion; it is no error if the object does not exist."""
-        ...
 
     async def server_version(self) -> str:
         """Return the API server's ``gitVersion``, for example ``v1.33.13``."""
-        ...
 
 
 class ReviewingKube(KubeApi, Protocol):
@@ -263,11 +253,9 @@ class ReviewingKube(KubeApi, Protocol):
         Raises:
             RejectedError: it would not be created; the message has the words of whoever refuses it.
         """
-        ...
 
     async def may(self, verb: str, resource: Resource) -> bool:
         """Report whether the caller has this permission."""
-        ...
 
 
 class NodeSideKube(Protocol):
@@ -275,26 +263,21 @@ class NodeSideKube(Protocol):
 
     async def get_task(self, name: str) -> Task:
         """Read a NodeUpgradeTask."""
-        ...
 
     async def patch_task_status(self, name: str, status: TaskStatus) -> Task:
         """Replace the task's status."""
-        ...
 
     async def get_node(self, name: str) -> Json:
         """Read a Node."""
-        ...
 
     async def list_pods_on_node(self, node: str) -> list[Json]:
         """List all pods bound to a node, including finished ones."""
-        ...
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
         """List the Services in these namespaces, with their EndpointSlices.
 
         From API servers before 1.18, whose controllers create no EndpointSlices, with their Endpoints instead.
         """
-        ...
 
     async def list_dependants(self, namespaces: Iterable[str]) -> list[Json]:
         """List what depends on the readiness of pods in these namespaces.
@@ -302,7 +285,6 @@ class NodeSideKube(Protocol):
         These are the PodDisruptionBudgets there, and of the whole cluster the configurations of webhooks and the
         APIServices, which call Services.
         """
-        ...
 
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
         """Watch the pods bound to a node, as KubeApi.watch does; without a resourceVersion, existing pods come first.
@@ -310,14 +292,12 @@ class NodeSideKube(Protocol):
         Raises:
             ExpiredError: the resourceVersion has expired; start again.
         """
-        ...
 
     async def emit_event(self, event: "Event") -> bool:
         """Record an event, or increase its count if it was recorded before.
 
         A failure to record is no error; returns whether it was recorded.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

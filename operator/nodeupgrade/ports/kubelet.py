@@ -54,7 +54,6 @@ class Kubelet(Protocol):
 
     def healthy(self) -> bool:
         """Report whether ``/healthz`` of the running kubelet answers ok now."""
-        ...
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Return the argument vector of a running process.
@@ -62,11 +61,9 @@ class Kubelet(Protocol):
         Raises:
             Transient: there is no such process.
         """
-        ...
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Return the real path of a running process' program; ``None`` if the file was deleted or replaced."""
-        ...
 
     def environment(self, pid: int) -> Mapping[str, str]:
         """Return the environment that a running process was started with.
@@ -74,7 +71,6 @@ class Kubelet(Protocol):
         Raises:
             Transient: there is no such process.
         """
-        ...
 
     def started(self, pid: int) -> float:
         """Return the start time of a running process, in seconds since 1970 by the current wall clock.
@@ -82,7 +78,6 @@ class Kubelet(Protocol):
         Raises:
             Transient: there is no such process.
         """
-        ...
 
     def configz(self, where: ServingEndpoint) -> Answer:
         """Return the running kubelet's ``/configz``, requested with this program's own credentials.
@@ -90,18 +85,15 @@ class Kubelet(Protocol):
         Raises:
             Transient: it does not answer, or the server cannot be identified as the kubelet.
         """
-        ...
 
     def inotify_instances(self) -> int:
         """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
-        ...
 
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp (see ports.files) of the program that a process runs, wherever its file is now.
 
         ``None`` if there is no such process, or it has not yet executed its own program.
         """
-        ...
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
         """Run a kubelet where it sees nothing but ``trial`` and can touch nothing; return its output.
@@ -111,7 +103,6 @@ class Kubelet(Protocol):
         Raises:
             StepFailed: it could not be run this way, or did not end in time.
         """
-        ...
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         """Report whether a kubelet program is an ELF file; False if there is no such file.
@@ -121,7 +112,6 @@ class Kubelet(Protocol):
         Raises:
             StepFailed: it cannot be read.
         """
-        ...
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version``; return the exit status (or CANNOT_RUN) and the output of both streams.
@@ -129,7 +119,6 @@ class Kubelet(Protocol):
         A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that it accepts
         the arguments.
         """
-        ...
 
 
 class AsKubelet(Protocol):
@@ -141,7 +130,6 @@ class AsKubelet(Protocol):
         Raises:
             Transient: there is no answer.
         """
-        ...
 
     def try_patch(self, path: str, patch: Json) -> Answer:
         """Send a strategic merge patch as a dry run, which changes nothing; ``path`` is below the server's URL.
@@ -149,4 +137,3 @@ class AsKubelet(Protocol):
         Raises:
             Transient: there is no answer.
         """
-        ...

@@ -11,12 +11,9 @@ class LeaseApi(Protocol):
     @property
     def node(self) -> str:
         """Name of the Node that the Lease belongs to."""
-        ...
 
     def read(self) -> Json:
         """Read the Lease."""
-        ...
 
     def replace(self, lease: Json) -> None:
         """Replace the Lease that was read; the API server rejects this if it changed in the meantime."""
-        ...

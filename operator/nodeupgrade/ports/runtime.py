@@ -47,7 +47,6 @@ class RestartView(Protocol):
     @property
     def kind(self) -> RuntimeKind:
         """The properties that this runtime has on every node; needs no connection."""
-        ...
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Return what the program on disk would make of its configuration at the next start.
@@ -56,18 +55,15 @@ class RestartView(Protocol):
             unit: how systemd would start it.
             running: the process that serves now, if known.
         """
-        ...
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return what a restart would cost, from what is known of this runtime's versions; needs no connection."""
-        ...
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Return how a run's restart can be made gentler without changing anything else.
 
         If it cannot, the run goes on without that, and the result says why.
         """
-        ...
 
 
 class RuntimeView(RestartView, Protocol):
@@ -78,7 +74,6 @@ class RuntimeView(RestartView, Protocol):
 
     def info(self) -> RuntimeInfo:
         """Return what the running runtime says about itself: name, versions, cgroup driver, places in use."""
-        ...
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes.
@@ -87,11 +82,9 @@ class RuntimeView(RestartView, Protocol):
             full: include start times, exit codes and sandbox addresses, which cost a call per item.
             addresses: of these, include at least the sandbox addresses.
         """
-        ...
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored (not the served) metadata. Containers unknown to the runtime are left out."""
-        ...
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
         """Return which of these containers use the runtime's sockets themselves.
@@ -99,11 +92,9 @@ class RuntimeView(RestartView, Protocol):
         Args:
             running: the process that serves now, if known.
         """
-        ...
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those of the processes that still run, according to the kernel; does not ask the runtime."""
-        ...
 
 
 class ContainerRuntime(RuntimeView, Protocol):
@@ -128,7 +119,6 @@ class ContainerRuntime(RuntimeView, Protocol):
             MetadataConflict: stored bytes are neither the before-image nor its rewritten form.
             ContainerGone: one of the containers is unknown to the runtime.
         """
-        ...
 
     def restore(self, image: BeforeImage) -> None:
         """Restore the bytes of ``image``. Idempotent.
@@ -137,7 +127,6 @@ class ContainerRuntime(RuntimeView, Protocol):
             MetadataConflict: the stored document differs from the image in more than its hashes.
             ContainerGone: the container is unknown to the runtime.
         """
-        ...
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
         """Make the runtime show again, as in these images, the containers that it wrongly takes for ended.
@@ -151,7 +140,6 @@ class ContainerRuntime(RuntimeView, Protocol):
         Returns:
             The containers that it took for ended.
         """
-        ...
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return the IDs of containers and sandboxes that this runtime was asked to stop since it started.
@@ -162,11 +150,9 @@ class ContainerRuntime(RuntimeView, Protocol):
         Returns:
             ``None`` if the log does not contain this information.
         """
-        ...
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         """Return the part of the rescue script that restores each image's bytes and detects new hashes."""
-        ...
 
     def wait_until_answering(self, timeout: float) -> None:
         """Wait until the CRI answers a list call.
@@ -174,4 +160,3 @@ class ContainerRuntime(RuntimeView, Protocol):
         Raises:
             Transient: it does not answer within ``timeout`` seconds.
         """
-        ...

@@ -15,11 +15,9 @@ class ServicesView(Protocol):
 
     def status(self, unit: str) -> UnitStatus:
         """Return a unit's status; an unknown unit has the load_state ``not-found``."""
-        ...
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment that every service gets."""
-        ...
 
     def version(self) -> int:
         """Return the version of systemd, for example 252.
@@ -27,11 +25,9 @@ class ServicesView(Protocol):
         Raises:
             StepFailed: it is unknown.
         """
-        ...
 
     def shuts_down(self) -> bool:
         """Report whether the machine is shutting down, or waits for those who asked for a delay (kubelets do)."""
-        ...
 
 
 class ServiceManager(ServicesView, Protocol):
@@ -39,42 +35,33 @@ class ServiceManager(ServicesView, Protocol):
 
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
-        ...
 
     def kill(self, unit: str) -> None:
         """Kill every process of a unit; no error if it has none."""
-        ...
 
     def stop(self, unit: str, *, wait: bool = True) -> None:
         """Stop a unit; with ``wait``, wait until no process of its main service remains."""
-        ...
 
     def restart(self, unit: str) -> None:
         """Restart a unit, after resetting its failures, and wait for the job to finish."""
-        ...
 
     def prepare_mask(self, unit: str) -> None:
         """Do the slow part of mask() ahead of time; the unit can still be started."""
-        ...
 
     def mask(self, unit: str) -> None:
         """Keep the unit from starting until unmask() or a reboot."""
-        ...
 
     def unmask(self, unit: str) -> None:
         """Remove our mask and what prepare_mask() left; an administrator's mask is not touched."""
-        ...
 
     def log(self, unit: str) -> tuple[str, ...]:
         """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.
 
         Empty if the log is not available as a whole.
         """
-        ...
 
     def reload(self) -> None:
         """Make systemd reload unit files."""
-        ...
 
 
 # The package manager of one node. Only dpkg can hold a package; rpm is asked whose a file is.
@@ -85,7 +72,6 @@ class PackagesView(Protocol):
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
         """Return the names of the rpm packages that a file belongs to; ``None`` if rpm does not tell."""
-        ...
 
     def state(self) -> DpkgState:
         """Return whether something can be entered now.
@@ -93,7 +79,6 @@ class PackagesView(Protocol):
         Raises:
             StepFailed: it cannot be found out.
         """
-        ...
 
     def selection(self, package: Package) -> Selection | None:
         """Return what is wanted of a package; ``None`` if it is not installed.
@@ -101,7 +86,6 @@ class PackagesView(Protocol):
         Raises:
             StepFailed: it cannot be read.
         """
-        ...
 
 
 class Packages(PackagesView, Protocol):
@@ -114,4 +98,3 @@ class Packages(PackagesView, Protocol):
             Transient: somebody else works with the database, and does not stop within seconds.
             StepFailed: it is not on record afterwards.
         """
-        ...

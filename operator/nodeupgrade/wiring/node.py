@@ -165,7 +165,6 @@ class RuntimeAdapter(Protocol):
     @property
     def kind(self) -> RuntimeKind:
         """The properties that this runtime has on every node."""
-        ...
 
     def __call__(
         self,
@@ -185,7 +184,6 @@ class RuntimeAdapter(Protocol):
             services: the node's units.
             prefix: the command prefix for the node's programs, for example ``("chroot", "/host")`` in a pod.
         """
-        ...
 
 
 RUNTIMES: tuple[RuntimeAdapter, ...] = (

@@ -26,13 +26,8 @@ _TYPE_FIELD = 2
 class Labels(Protocol):
     """The system calls that read and write labels of files; the module ``os`` is the real implementation."""
 
-    def getxattr(self, path: PurePath, attribute: str, /) -> bytes:
-        """Return an extended attribute."""
-        ...
-
-    def setxattr(self, path: PurePath, attribute: str, value: bytes, /) -> None:
-        """Set an extended attribute."""
-        ...
+    def getxattr(self, path: PurePath, attribute: str, /) -> bytes: ...
+    def setxattr(self, path: PurePath, attribute: str, value: bytes, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

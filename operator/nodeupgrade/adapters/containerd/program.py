@@ -18,7 +18,6 @@ class Shows(Protocol):
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """See ContainerdProgram."""
-        ...
 
 
 class ContainerdProgram:

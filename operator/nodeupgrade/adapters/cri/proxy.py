@@ -49,11 +49,9 @@ class CallJudge(Protocol):
 
     def unary(self, path: str) -> bool:
         """Report whether a method is known to have one request and one answer."""
-        ...
 
     def concerns(self, path: str) -> bool:
         """Report whether judge() wants to see the calls of a method; such a method must be unary."""
-        ...
 
     async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         """Return the answer to a call that is refused; ``None`` for one that is passed on.
@@ -61,11 +59,9 @@ class CallJudge(Protocol):
         Args:
             peer: the address of the client's socket, as gRPC names it.
         """
-        ...
 
     def awaited(self, peer: str) -> bool:
         """Report whether the end of the calls of a client is waited for."""
-        ...
 
 
 class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs

@@ -16,7 +16,6 @@ class PrintsConfiguration(Protocol):
 
     def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """See CrioProgram."""
-        ...
 
 
 class CrioProgram:
