@@ -41,27 +41,22 @@ class NodeArtifacts:
     root: Path
 
     def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
-        """Download a program."""
         download(url, Path(target), expected, reach)
 
     def real(self, source: PurePosixPath) -> PurePosixPath:
-        """Follow the links on the way to a file of the node."""
         try:
             return real(self.root, source)
         except OSError as error:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
-        """Copy a program from the node's file system."""
         return Digest(copy(self.root, source, Path(target)))
 
     def digest(self, source: PurePosixPath) -> Digest:
-        """Read a program of the node."""
         with self._reading(source) as reader:
             return Digest(hashlib.file_digest(reader, "sha256").hexdigest())
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:
-        """Read a small file of the node."""
         with self._reading(source) as reader:
             return reader.read(limit)
 

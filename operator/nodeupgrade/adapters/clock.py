@@ -19,19 +19,15 @@ class NodeClock:
         self._processes = processes
 
     def now(self) -> datetime:
-        """Return the wall-clock time, UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> MonotonicSeconds:
-        """Return seconds since boot, including suspended time."""
         return MonotonicSeconds(time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def awake(self) -> AwakeTime:
-        """Return the present moment on the clock of systemd's own timestamps, such as when a unit was started."""
         return AwakeTime(time.clock_gettime(time.CLOCK_MONOTONIC))
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for so many seconds."""
         time.sleep(seconds)
 
     def boot(self) -> BootIdentity:

@@ -64,7 +64,6 @@ class NodePackages:
         self._patience = patience
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
-        """Ask rpm; a query changes nothing."""
         try:
             done = self._program.run((*RPM_QUERY, str(path)), environment=ENGLISH)
         except (OSError, StepFailed):
@@ -72,7 +71,6 @@ class NodePackages:
         return rpm_owners(path, done.returncode, done.stdout.decode(errors="replace"))
 
     def state(self) -> DpkgState:
-        """Look at its program, its unfinished business and its locks."""
         return DpkgState(
             runs=self._files.executable(PROGRAM),
             interrupted=any(path.name.isdecimal() for path in self._files.list(UPDATES)),
@@ -80,7 +78,6 @@ class NodePackages:
         )
 
     def selection(self, package: Package) -> Selection | None:
-        """Return what is wanted of a package, from the list of all packages."""
         found = record_of(self._files.read(STATUS) or b"", package.name, package.architecture)
         return None if found is None else found.selection
 

@@ -118,6 +118,9 @@ class Kubelet(Protocol):
 
         A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that it accepts
         the arguments.
+
+        Raises:
+            StepFailed: the program did not end in time.
         """
 
 

@@ -84,7 +84,11 @@ class RuntimeView(RestartView, Protocol):
         """
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored (not the served) metadata. Containers unknown to the runtime are left out."""
+        """Read the stored (not the served) metadata. Containers unknown to the runtime are left out.
+
+        Raises:
+            StepFailed: the metadata of a container has an unknown form and cannot be rewritten.
+        """
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
         """Return which of these containers use the runtime's sockets themselves.

@@ -45,14 +45,12 @@ class NodeBundles:
     on_node: PurePosixPath
 
     def stage(self) -> PurePosixPath:
-        """Copy the bundle to the node, unless it is there, and return its path on the node."""
         try:
             return self.on_node / stage(self.source, self.parent).name
         except (OSError, BundleError) as error:
             raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
     def retire(self) -> None:
-        """Remove staged bundles of other versions."""
         try:
             kept = read_manifest(self.source).name
         except BundleError as error:
@@ -60,7 +58,6 @@ class NodeBundles:
         retire(self.parent, kept=kept)
 
     def remove(self) -> None:
-        """Remove all staged bundles."""
         retire(self.parent, kept="")
 
 

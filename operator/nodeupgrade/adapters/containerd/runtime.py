@@ -65,7 +65,6 @@ class ContainerdRuntime:
         self._pids: Mapping[str, int] = {}
 
     def info(self) -> RuntimeInfo:
-        """Return name, versions and locations of the running containerd, and the version of the program on disk."""
         process = listener(self._socket, self._processes)
         return RuntimeInfo(
             name=self._connection.retry(self._cri.version).runtime_name,
@@ -79,7 +78,7 @@ class ContainerdRuntime:
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
-        """List every container and sandbox of Kubernetes: up to three calls, and a few reads in ``/proc``.
+        """Make up to three calls, and read in ``/proc``.
 
         Unless sandbox statuses are requested (``full`` or ``addresses``), ``host_network`` is derived from the network
         namespace of the sandbox's process, and is False for sandboxes that ended.
@@ -95,19 +94,12 @@ class ContainerdRuntime:
         return to_inventory(listing, statuses, self._processes)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored metadata; until containerd restarts, the CRI may serve older metadata.
-
-        Raises:
-            OddMetadata: the metadata of a container has an unknown form and cannot be rewritten.
-        """
         return self._store.before_images(ids)
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the stored hashes. The CRI serves the new ones after containerd's next start."""
         self._store.rewrite(changes)
 
     def restore(self, image: BeforeImage) -> None:
-        """Store the bytes of the before-image again. The CRI serves them after containerd's next start."""
         self._store.restore(image)
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks the shims
@@ -119,34 +111,24 @@ class ContainerdRuntime:
         return clients(running, inventory, self._processes, self._files)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Return those processes that still run, according to the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Ask the program on disk how it would start with its present configuration."""
         return restart.find_next_start(self._files, self._program, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Return the known hazards of restarting this containerd."""
         return restart.find_hazards(self._files, seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
-        """Find out whether shims can be given more time to answer a restarted containerd."""
         return restart.find_tuning(self._files, self._program, unit)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        """Return the ids that containerd was asked to stop, from its log; ``None`` if the log is inconclusive."""
         return asked_to_stop(log)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Return the updates that restore() makes, as shell functions."""
         return rendered(remedy(str(self._socket), self._cri.listing_of_running(), changes))
 
     def wait_until_answering(self, timeout: float) -> None:
-        """Wait until the CRI can list containers.
-
-        systemd may report containerd as active before the CRI plugin has recovered the containers.
-        """
         self._cri.wait_until_listing(timeout)
 
     def close(self) -> None:

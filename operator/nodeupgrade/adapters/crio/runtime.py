@@ -71,7 +71,6 @@ class CrioRuntime:
         self._known = Known()
 
     def info(self) -> RuntimeInfo:
-        """Return name, versions and locations of the running CRI-O, and the version of the program on disk."""
         answer = self._connection.retry(self._cri.version)
         return RuntimeInfo(
             name=answer.runtime_name,
@@ -85,7 +84,7 @@ class CrioRuntime:
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
-        """List every container and sandbox of Kubernetes: two calls, a call for each new one, reads in ``/proc``.
+        """Make two calls, and a call for each new container and sandbox; read in ``/proc``.
 
         PIDs are cached unless ``full``: the CRI starts each process once. The start time in ``/proc`` detects a reused
         PID.
@@ -114,19 +113,12 @@ class CrioRuntime:
         return to_inventory(listing, statuses, self._known, self._processes)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored files; until CRI-O restarts, the CRI may serve what they held before.
-
-        Raises:
-            OddMetadata: the files of a container have an unknown form and cannot be rewritten.
-        """
         return self._store.before_images((self._daemon or self._asked()).storage, ids)
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the stored hashes. The CRI serves the new ones after CRI-O's next start."""
         self._store.rewrite(changes)
 
     def restore(self, image: BeforeImage) -> None:
-        """Store the specification of the before-image again. The CRI serves it after CRI-O's next start."""
         self._store.restore(image)
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
@@ -145,15 +137,12 @@ class CrioRuntime:
         return frozenset(image.container_id for image in taken)
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return who uses a socket that CRI-O listens on."""
         return clients(running, inventory, self._processes, self._files)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Return those processes that still run, according to the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Ask the program on disk how it would start with its present configuration."""
         return restart.find_next_start(
             self._files,
             self._program,
@@ -164,7 +153,6 @@ class CrioRuntime:
         )
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Return the known hazards of restarting this CRI-O."""
         return restart.find_hazards(self._files, self._asked().configuration, seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
@@ -172,15 +160,13 @@ class CrioRuntime:
         return AS_CONFIGURED
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        """Return the ids that CRI-O was asked to stop, from its log; ``None`` if the log is inconclusive."""
         return asked_to_stop(log)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Return what restore() and reinstate() do, as shell functions."""
         return rendered(str(self._socket), self._cri.listing_of_running(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
-        """Wait until the CRI can list containers; start it if it was stopped."""
+        """Start CRI-O if it was stopped."""
         if self._services is not None and self._services.status(UNIT).active_state in {"inactive", "failed"}:
             self._services.start(UNIT)
         self._cri.wait_until_listing(timeout)

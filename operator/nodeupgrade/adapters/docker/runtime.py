@@ -77,7 +77,6 @@ class DockerRuntime:
         self._last_root: PurePosixPath | None = None
 
     def info(self) -> RuntimeInfo:
-        """Return name, version and places of the running dockerd, and the version of the program on disk."""
         about, version = self._engine.info(), str(self._engine.version().get("Version", ""))
         unit = self._services.status(UNIT)
         process = listener(self._endpoint, unit.main_pid, self._processes, self._files)
@@ -93,7 +92,7 @@ class DockerRuntime:
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
-        """List every container and sandbox of Kubernetes: one call, and one for each that has not been seen yet.
+        """Make one call, and one for each container that has not been seen yet.
 
         Details are cached unless ``full``: most of them never change. A cached PID belongs to a process that started at
         another time if the container was started again.
@@ -107,11 +106,6 @@ class DockerRuntime:
         return to_inventory(listed, self._known, self._processes, full=full, addresses=addresses)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored configurations, whether dockerd runs or not.
-
-        Raises:
-            OddMetadata: that of a container has an unknown form and cannot be rewritten.
-        """
         return self._store.before_images(ids)
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
@@ -131,15 +125,12 @@ class DockerRuntime:
         return clients(running, inventory, self._processes, self._files, with_systemds=True)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Return those processes that still run, according to the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Read the configuration as the program on disk would."""
         return restart.find_next_start(self._files, self._program, unit, running, self._endpoint)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Return the known hazards of restarting this dockerd."""
         return restart.find_hazards(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
@@ -151,16 +142,10 @@ class DockerRuntime:
         return None
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Return what restore() does, as shell functions."""
         return rendered(self._endpoint, self._root(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
-        """Start dockerd if it is stopped, and wait until it lists containers.
-
-        Raises:
-            Transient: it does not answer in time.
-            StepFailed: it does not start.
-        """
+        """Start dockerd if it is stopped."""
         deadline = time.monotonic() + timeout
         if self._is_down():
             for unit in self._units():  # the socket, too, has a limit of starts that is to be reset

@@ -62,13 +62,11 @@ class HostFiles:
         return PurePosixPath("/") / seen.relative_to(self._root)
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Return the whole content; ``None`` if there is no such file."""
         with _translated(f"cannot read {path}"):
             resolved = self._existing(path)
             return None if resolved is None else b"".join(read_chunks(resolved, disk=self._disk))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        """Return the SHA-256 of the content; ``None`` if there is no such file."""
         with _translated(f"cannot read {path}"):
             resolved = self._existing(path)
             if resolved is None:
@@ -79,13 +77,11 @@ class HostFiles:
             return Digest(digest.hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
-        """Return the size in bytes; ``None`` if there is no such file."""
         with _translated(f"cannot read {path}"):
             resolved = self._existing(path)
             return None if resolved is None else self._disk.stat(resolved).st_size
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        """Return device, inode, size and mtime; ``None`` if there is no such file."""
         with _translated(f"cannot read {path}"):
             if (resolved := self._existing(path)) is None:
                 return None
@@ -103,7 +99,6 @@ class HostFiles:
             return max(max(status.st_mtime_ns, status.st_ctime_ns) for status in times) / 1e9
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        """Replace the file atomically; ``mode`` applies to a new file."""
         with _translated(f"cannot write {path}"):
             target = self._changeable(path)
             make_directory(target.parent, disk=self._disk)
@@ -113,7 +108,6 @@ class HostFiles:
                     carry_attributes(target, fresh, disk=self._disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Copy content, mode, owner and extended attributes, atomically."""
         with _translated(f"cannot copy {source} to {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
@@ -124,7 +118,6 @@ class HostFiles:
                 carry_attributes(origin, fresh, disk=self._disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
-        """Give ``target`` the mode, owner and extended attributes of ``pattern``; ``mode`` overrides the first."""
         with _translated(f"cannot give {target} the attributes of {pattern}"):
             descriptor = self._disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -158,7 +151,6 @@ class HostFiles:
                 sync_directory(target.parent, self._disk)
 
     def tidy(self, path: PurePosixPath) -> None:
-        """Remove the temporary file that an interrupted change of ``path`` left behind."""
         with _translated(f"cannot tidy up beside {path}"):
             remove_leftover(self._changeable(path), disk=self._disk)
 
@@ -175,7 +167,6 @@ class HostFiles:
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List regular files and symbolic links in a directory and its subdirectories, sorted."""
         with _translated(f"cannot list {directory}"):
             resolved = resolve(self._root, directory, follow_last=True)
             below = [Path(place) / name for place, _, names in os.walk(resolved) for name in names]
@@ -183,7 +174,6 @@ class HostFiles:
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Follow symbolic links to a regular file; ``None`` if there is none at the end."""
         with _translated(f"cannot follow {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             return self.on_node(resolved) if self._is_regular(resolved) else None
@@ -206,13 +196,11 @@ class HostFiles:
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
     def socket(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Follow symbolic links to a socket; ``None`` if there is none at the end."""
         with _translated(f"cannot look for a socket at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             return PurePosixPath("/") / resolved.relative_to(self._root) if self._is_socket(resolved) else None
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the sockets in a directory, sorted; empty if there is no such directory."""
         with _translated(f"cannot look for sockets in {directory}"):
             resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
             if not exists(resolved, self._disk):
@@ -234,11 +222,9 @@ class HostFiles:
             return False
 
     def free_bytes(self, path: PurePosixPath) -> int:
-        """Return the bytes available to unprivileged writers on the filesystem of ``path``."""
         return self.usage(path).free
 
     def usage(self, path: PurePosixPath) -> DiskUsage:
-        """Return the size, and what is left of it to unprivileged writers, of the filesystem of ``path``."""
         with _translated(f"cannot ask for the space at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             while not exists(resolved, self._disk):
@@ -252,7 +238,6 @@ class HostFiles:
             )
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        """Look at a path itself, and at where its directories lead."""
         with _translated(f"cannot look at {path}"):
             resolved = resolve(self._root, path, follow_last=False, disk=self._disk)
             try:
@@ -267,7 +252,6 @@ class HostFiles:
             )
 
     def executable(self, path: PurePosixPath) -> bool:
-        """Report whether the path leads to a file that its owner may execute."""
         with _translated(f"cannot ask for the mode of {path}"):
             resolved = self._existing(path)
             return resolved is not None and bool(self._disk.stat(resolved).st_mode & stat.S_IXUSR)

@@ -135,7 +135,6 @@ class FileJournal:
             self._write_from_reserve(line, deferred=deferred)
 
     def scrub(self) -> None:
-        """Remove before-images if the run is over. This replaces the file."""
         scrub(self._path, disk=self._disk)
 
     def _write_from_reserve(self, line: bytes, *, deferred: bool) -> None:

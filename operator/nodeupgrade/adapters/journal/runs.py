@@ -49,37 +49,30 @@ class RunMessages:
         self._disk = disk
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        """Record why the executor stopped before the end of the run."""
         self._write(self._root / run / TROUBLE, message.encode())
 
     def trouble(self, run: RunId) -> str | None:
-        """Return why the executor stopped before the end of the run; ``None`` if it did not."""
         try:
             return self._read(self._root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
             return None
 
     def request_abort(self, run: RunId) -> None:
-        """Ask the executor of a run to roll back."""
         self._write(self._directory(run) / ABORT, b"")
 
     def abort_requested(self, run: RunId) -> bool:
-        """Report whether a rollback was requested."""
         return exists(self._directory(run) / ABORT, self._disk)
 
     def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        """Report to the executor which pods have been deleted since the run began; each call adds to earlier ones."""
         known = self.deleted_pods(run)
         if not known.issuperset(pods):
             self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
 
     def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Ask the agent which pods have been deleted since the run began; return its answers so far."""
         self._ask(run, DELETIONS_WANTED)
         return self.deleted_pods(run)
 
     def deleted_pods_wanted(self, run: RunId) -> bool:
-        """Report whether the executor has asked which pods have been deleted."""
         return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
 
     def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
@@ -91,17 +84,14 @@ class RunMessages:
         return frozenset(PodUid(line) for line in lines)
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
-        """Report to the executor which pods were created after planning; each call replaces the last."""
         if newcomers != self.newcomers(run):
             self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
-        """Ask the agent which pods were created after planning; return its latest answer."""
         self._ask(run, NEWCOMERS_WANTED)
         return self.newcomers(run)
 
     def newcomers_wanted(self, run: RunId) -> bool:
-        """Report whether the executor has asked which pods were created after planning."""
         return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
 
     def newcomers(self, run: RunId) -> Newcomers | None:
@@ -112,25 +102,18 @@ class RunMessages:
             return None
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
-        """Record the state of the readiness guard, right before a plan is handed over.
-
-        Raises:
-            StepFailed: the file cannot be written.
-        """
         try:
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
         except OSError as error:
             raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def read_guard(self, run: RunId) -> GuardReport:
-        """Return the guard's state as recorded at the handover of a plan; empty if there is none that is readable."""
         try:
             return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
         except (OSError, ValueError, MalformedFileError):
             return GuardReport()
 
     def handing_over(self, run: RunId) -> bool:
-        """Report whether the plan of a run was handed over, or was about to be."""
         return exists(self._directory(run) / GUARD, self._disk)
 
     def rescue(self, run: RunId) -> Rescue:
@@ -142,11 +125,9 @@ class RunMessages:
         return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
-        """Report whether a person asked to start the old kubelet on a runtime that lost pods."""
         return exists(self._directory(run) / GO_ON, self._disk)
 
     def beat(self, run: RunId) -> None:
-        """Show the rescue script that the executor is alive while it has nothing to write."""
         with suppress(OSError):
             os.utime(self._directory(run) / JOURNAL)
 
@@ -185,11 +166,6 @@ class RunStore(RunMessages):
         self._lock = lock
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write a plan durably; from then on, a started executor carries it out.
-
-        Raises:
-            StepFailed: the plan cannot be written.
-        """
         directory = self._directory(plan.run_id)
         document = to_json(plan, strict=True)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
@@ -201,11 +177,6 @@ class RunStore(RunMessages):
             raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
 
     def read_plan(self, run: RunId) -> RunPlan | None:
-        """Read the plan of a run; ``None`` if there is none.
-
-        Raises:
-            Inconsistent: the plan is damaged, or was written by a version of this program with another schema.
-        """
         try:
             sealed = json.loads(self._read(self._directory(run) / PLAN))
         except FileNotFoundError:
@@ -224,12 +195,6 @@ class RunStore(RunMessages):
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
 
     def discard(self, run: RunId) -> None:
-        """Remove a plan that no executor has begun, so that none ever will.
-
-        Raises:
-            Inconsistent: an executor has begun it.
-            StepFailed: the plan cannot be removed.
-        """
         directory = self._directory(run)
         if not exists(directory, self._disk):
             return
@@ -246,39 +211,22 @@ class RunStore(RunMessages):
             raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
 
     def require_plan(self, run: RunId) -> RunPlan:
-        """Read the plan of a run that must have one.
-
-        Raises:
-            Inconsistent: there is no plan, or as for read_plan().
-        """
         plan = self.read_plan(run)
         if plan is None:
             raise Inconsistent(f"run {run} has no plan")
         return plan
 
     def read_journal(self, run: RunId) -> Journal:
-        """Read the journal of a run, even while its executor writes it."""
         return read_journal(self._directory(run) / JOURNAL, disk=self._disk)
 
     def open_journal(self, run: RunId) -> FileJournal:
-        """Open the journal of a run for writing.
-
-        Raises:
-            BusyError: its executor is running.
-        """
         return FileJournal(self._directory(run) / JOURNAL, disk=self._disk, lock=self._lock)
 
     def unfinished(self) -> RunId | None:
-        """Return the newest run with a plan that is not over."""
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
         return next(runs, None)
 
     def begun(self) -> RunId | None:
-        """Return the newest run that an executor has begun and that is not over.
-
-        Raises:
-            Inconsistent: a journal is damaged.
-        """
         for run in reversed(self._runs()):
             journal = self.read_journal(run)
             if journal.records and journal.finished is None:
@@ -286,23 +234,12 @@ class RunStore(RunMessages):
         return None
 
     def begun_runs(self) -> list[RunId]:
-        """Return all runs that an executor has begun, over or not, oldest first.
-
-        Raises:
-            Inconsistent: a journal is damaged.
-        """
         return [run for run in self._runs() if self.read_journal(run).records]
 
     def plans_not_begun(self) -> list[RunId]:
-        """Return all runs with a plan that no executor has begun.
-
-        Raises:
-            Inconsistent: a journal is damaged.
-        """
         return [run for run in self._runs() if not self.read_journal(run).records]
 
     def of(self, wanted: RunId) -> list[RunId]:
-        """Return those attempts at one run of a task that have a plan, oldest first."""
         return [run for run in self._runs() if task_run(run) == wanted]
 
     def is_reported(self, run: RunId) -> bool:
@@ -313,11 +250,6 @@ class RunStore(RunMessages):
         return not exists(self._directory(run) / UNTOLD, self._disk)
 
     def mark_reported(self, run: RunId) -> None:
-        """Record durably that the result of a run was reported. Idempotent.
-
-        Raises:
-            StepFailed: the mark cannot be removed.
-        """
         directory = self._directory(run)
         try:
             with suppress(FileNotFoundError):

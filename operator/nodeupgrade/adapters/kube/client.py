@@ -116,7 +116,6 @@ class KubeClient(TypedKube):
         return datetime.now(UTC)
 
     async def get(self, resource: Resource, name: str) -> Json:
-        """Get one object."""
         return cast("Json", await self._transport.request("GET", path(resource, name)))
 
     async def list(
@@ -214,7 +213,6 @@ class KubeClient(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Watch all objects until the API server ends the watch, after some minutes."""
         if not resource_version and labels is None and has_index(resource, fields):
             # Without a resourceVersion, the API server would read everything from etcd here too.
             page = await self._indexed(resource, fields)
@@ -237,16 +235,13 @@ class KubeClient(TypedKube):
                 yield event(resource, line)
 
     async def create(self, resource: Resource, body: Json) -> Json:
-        """Create an object."""
         return cast("Json", await self._transport.request("POST", path(resource), body=body))
 
     async def try_create(self, resource: Resource, body: Json) -> Json:
-        """Have the API server admit an object without creating it."""
         answer = await self._transport.request("POST", path(resource), query={"dryRun": "All"}, body=body)
         return cast("Json", answer)
 
     async def may(self, verb: str, resource: Resource) -> bool:
-        """Report whether the caller has this permission."""
         asked = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": resource.namespace}
         body: Json = {
             "apiVersion": ACCESS_REVIEWS.api_version,
@@ -266,7 +261,6 @@ class KubeClient(TypedKube):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Apply a merge patch to an object."""
         if resource_version is not None:
             metadata = {**patch.get("metadata", {}), "resourceVersion": resource_version}
             patch = {**patch, "metadata": metadata}
@@ -279,7 +273,6 @@ class KubeClient(TypedKube):
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
-        """Replace the whole status of an object."""
         operations = [{"op": "add", "path": "/status", "value": status}]
         if resource_version is not None:
             # Set it instead of testing it: the API server then answers 409, as for any other stale write.
@@ -299,7 +292,6 @@ class KubeClient(TypedKube):
         return cast("Json", await self._transport.request("PATCH", where, body=patch, content_type=content_type))
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Delete an object; no error if it does not exist."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
@@ -309,5 +301,4 @@ class KubeClient(TypedKube):
             return
 
     async def server_version(self) -> str:
-        """Return the API server's ``gitVersion``."""
         return str((await self._transport.request("GET", "/version"))["gitVersion"])

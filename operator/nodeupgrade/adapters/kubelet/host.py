@@ -52,7 +52,6 @@ class HostKubelet:
         self._root = root
 
     def healthy(self) -> bool:
-        """Report whether ``/healthz`` answers ok. Proxies in the environment are ignored."""
         connection = http.client.HTTPConnection(
             self._healthz.hostname or "127.0.0.1", self._healthz.port, timeout=self._healthz_timeout
         )
@@ -66,49 +65,28 @@ class HostKubelet:
             connection.close()
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Return the argument vector of a running process.
-
-        Raises:
-            Transient: there is no such process, or it is ending.
-        """
         arguments = self._processes.arguments(pid)
         if not arguments:
             raise Transient(f"cannot read the arguments of process {pid} because it is gone; look for the new one")
         return arguments
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        """Return the path of a running process's program; ``None`` if that file was deleted or replaced."""
         return self._processes.executable(pid)
 
     def environment(self, pid: int) -> dict[str, str]:
-        """Return the environment variables that a running process was started with.
-
-        Raises:
-            Transient: there is no such process.
-        """
         if (environment := self._processes.environment(pid)) is None:
             raise Transient(f"cannot read the environment of process {pid} because it is gone; look for the new one")
         return environment
 
     def started(self, pid: int) -> float:
-        """Return when a running process was started, in seconds since 1970.
-
-        It is the present time minus the age of the process, so changes to the clock since then do not distort it.
-
-        Raises:
-            Transient: there is no such process.
-        """
+        """Return the present time minus the age of the process: changes to the clock since then do not distort it."""
         if (process := self._processes.process(pid)) is None:
             raise Transient(f"cannot tell when process {pid} was started because it is gone; look for the new one")
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
 
     def configz(self, where: ServingEndpoint) -> Answer:
-        """Request ``/configz`` with the service account's token, which is sent only to the kubelet itself.
-
-        Raises:
-            Transient: there is no answer, or the server does not present one of the known certificates.
-        """
+        """Send the service account's token, and only to the kubelet itself."""
         return identity.configz(where, self._token)
 
     def inotify_instances(self) -> int:
@@ -116,7 +94,6 @@ class HostKubelet:
         return self._processes.files_named("anon_inode:inotify", user=0)
 
     def program_stamp(self, pid: int) -> str | None:
-        """Return the stamp of a running process's program; ``None`` while systemd has not executed it yet."""
         stamp = self._processes.program_stamp(pid) if pid > 0 else None
         program = self._processes.executable(pid)
         if stamp == self._processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
@@ -124,19 +101,9 @@ class HostKubelet:
         return stamp
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
-        """Return what a kubelet program prints when started in a cell (see the module of that name).
-
-        Raises:
-            StepFailed: the cell could not be made, or the program did not end in time.
-        """
         return isolated(self._root, binary, trial)
 
     def is_elf(self, binary: PurePosixPath) -> bool:
-        """Report whether a kubelet program is an ELF file; False if there is no such file.
-
-        Raises:
-            StepFailed: it cannot be read.
-        """
         try:
             with located(self._root, binary).open("rb") as program:
                 return program.read(len(ELF)) == ELF
@@ -146,11 +113,6 @@ class HostKubelet:
             raise StepFailed(f"cannot read {binary}: {error.strerror or error}") from error
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        """Run ``binary arguments… --version`` and return status and output; the status is 126 if it cannot be run.
-
-        Raises:
-            StepFailed: the program did not end in time.
-        """
         return self._output(binary, (*arguments, "--version"))
 
     def _output(self, binary: PurePosixPath, arguments: tuple[str, ...]) -> tuple[int, str]:

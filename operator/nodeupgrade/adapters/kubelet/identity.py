@@ -29,22 +29,12 @@ class KubeletIdentity:
         self._credentials = credentials
 
     def read(self, path: str) -> Answer:
-        """Read an object.
-
-        Raises:
-            Transient: the API server does not answer, or does not accept these credentials' certificates.
-        """
         try:
             return ask(self._credentials, "GET", path, None)
         except (OSError, ValueError) as error:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
 
     def try_patch(self, path: str, patch: Json) -> Answer:
-        """Send a patch as a dry run, which never changes anything.
-
-        Raises:
-            Transient: the API server does not answer, or does not accept these credentials' certificates.
-        """
         try:
             return ask(self._credentials, "PATCH", f"{path}?dryRun=All", patch, STRATEGIC)
         except (OSError, ValueError) as error:

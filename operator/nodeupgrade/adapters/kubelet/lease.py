@@ -19,11 +19,9 @@ class KubeletLease:
     node: str
 
     def read(self) -> Json:
-        """Return the current Lease."""
         return self._ask("GET", None)
 
     def replace(self, lease: Json) -> None:
-        """Replace the Lease that was read; the API server rejects this if it has changed since."""
         self._ask("PUT", lease)
 
     def _ask(self, verb: str, body: Json | None) -> Json:

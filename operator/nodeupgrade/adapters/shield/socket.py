@@ -81,7 +81,6 @@ class Exchange:
         self._patience = patience
 
     def ready(self) -> bool:
-        """Report whether the shield's process accepts connections."""
         return accepts(self.shield)
 
     def intended(self) -> bool:
@@ -117,11 +116,6 @@ class Exchange:
         return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
 
     def raise_up(self) -> None:
-        """Put the shield's socket at the runtime's path. Idempotent.
-
-        Raises:
-            StepFailed: the shield or the runtime does not accept connections.
-        """
         with self._locked("raise the shield"):
             self._raise()
 
@@ -138,11 +132,6 @@ class Exchange:
                 self._raise()
 
     def lower(self) -> None:
-        """Put the runtime's socket back, unless the runtime did. Idempotent.
-
-        Raises:
-            StepFailed: the runtime does not accept connections, and did not take its path back either.
-        """
         with self._locked("lower the shield"):
             self._lower()
 
@@ -157,17 +146,11 @@ class Exchange:
                 self._drop(self.path)
 
     def clear(self) -> None:
-        """Lower the shield for good: without its own socket it cannot be raised.
-
-        Raises:
-            StepFailed: as for lower().
-        """
         with self._locked("lower the shield"):
             self._lower()
             self._drop(self.shield)
 
     def restarts(self) -> int:
-        """Return how often the runtime took its path back while the shield was raised, since the node's boot."""
         try:
             return (self._state / RESTARTS.name).stat().st_size
         except FileNotFoundError:

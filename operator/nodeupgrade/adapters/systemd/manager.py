@@ -53,7 +53,6 @@ class SystemdManager:
         self._root = root
 
     def status(self, unit: str) -> UnitStatus:
-        """Return the status of a unit; an unknown one has the load_state ``not-found``."""
         shown = self._show(unit)
         return UnitStatus(
             name=unit,
@@ -84,17 +83,11 @@ class SystemdManager:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that systemd passes to every service."""
         lines = self._systemctl.run("show-environment").splitlines()
         pairs = (assignment_of(line).partition("=") for line in lines)
         return {name: value for name, _, value in pairs}
 
     def version(self) -> int:
-        """Return the version of systemd, for example 252.
-
-        Raises:
-            StepFailed: systemd does not say.
-        """
         shown = self._systemctl.run("show", "--property=Version")
         if (found := VERSION.match(shown.strip())) is None:
             raise StepFailed(f"cannot tell the version of systemd from {shown[:100]!r}")
@@ -112,12 +105,10 @@ class SystemdManager:
         return shown == "PreparingForShutdown=yes"
 
     def kill(self, unit: str) -> None:
-        """Kill every process of a unit; no error if it has none."""
         with suppress(StepFailed):
             self._systemctl.run("kill", "--signal=SIGKILL", _checked(unit))
 
     def start(self, unit: str, *, wait: bool = True) -> None:
-        """Start a unit, after resetting its start limit."""
         self._forget_failures(unit)
         self._systemctl.run("start", *(() if wait else ("--no-block",)), unit)
 
@@ -141,7 +132,6 @@ class SystemdManager:
             self._forget_failures(unit)
 
     def restart(self, unit: str) -> None:
-        """Restart a unit, after resetting its start limit."""
         self._forget_failures(unit)
         self._systemctl.run("restart", unit)
 

@@ -85,7 +85,6 @@ class WatchedClock:
         self._watchdog = watchdog
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for so many seconds."""
         self._watchdog.progress(seconds)
         self._clock.sleep(seconds)
         self._watchdog.progress()
