@@ -17,7 +17,7 @@ from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable, open_listener
 from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.adapters.shield import Exchange, Refusals, RuleRestarts, WaitingCalls
-from nodeupgrade.adapters.shield.host import STATE
+from nodeupgrade.adapters.shield.socket import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
 from nodeupgrade.api.values import ContainerId

@@ -13,7 +13,7 @@ from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
 from nodeupgrade.cli.reports.overview import overview
-from nodeupgrade.cli.screens import evidence, failures, node, status
+from nodeupgrade.cli.screens import evidence, node, status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout import intent
@@ -46,8 +46,8 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
         seen = overview(upgrade, {task.name: task for task in tasks}, scene.now)
         assert seen.document()["name"] in draw(status.one(seen, scene.now))
         assert (seen.status.phase or "Pending") in status.line(seen)
-        failed = failures.failures(upgrade, tasks)
-        draw(failures.by_reason(upgrade.name, failed, scene.now))
+        failed = node.failures(upgrade, tasks)
+        draw(node.by_reason(upgrade.name, failed, scene.now))
         counts = upgrade.status.counts
         assert len(failed) >= counts.failed + counts.rolled_back + counts.rollback_failed
     for task in tasks:

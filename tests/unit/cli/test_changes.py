@@ -8,19 +8,19 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.cli.commands import change
+from nodeupgrade.cli.commands.change import Change
 from nodeupgrade.cli.program import CannotError
-from nodeupgrade.cli.reports import changes
-from nodeupgrade.cli.reports.changes import Change
 from tests.doubles.kube import merged
 
 DECISIONS: dict[str, Callable[[Upgrade], Change]] = {
-    "pause": changes.pause,
-    "resume": changes.resume,
-    "approve second": lambda upgrade: changes.approve(upgrade, "second"),
-    "approve first": lambda upgrade: changes.approve(upgrade, "first"),
-    "approve remainder": lambda upgrade: changes.approve(upgrade, "remainder"),
-    "retry": lambda upgrade: changes.retry(upgrade, "token"),
-    "abort": changes.abort,
+    "pause": change.pause,
+    "resume": change.resume,
+    "approve second": lambda upgrade: change.approve(upgrade, "second"),
+    "approve first": lambda upgrade: change.approve(upgrade, "first"),
+    "approve remainder": lambda upgrade: change.approve(upgrade, "remainder"),
+    "retry": lambda upgrade: change.retry(upgrade, "token"),
+    "abort": change.abort,
 }
 SHA = "a" * 64
 
@@ -89,4 +89,4 @@ def test_a_rollout_that_its_threshold_aborted_is_not_retried() -> None:
     told = {"type": "Succeeded", "status": "False", "reason": "Aborted", "message": ""}
     body["status"]["conditions"] = [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     with pytest.raises(CannotError, match="it is aborted"):
-        changes.retry(parse_upgrade(body), "token")
+        change.retry(parse_upgrade(body), "token")

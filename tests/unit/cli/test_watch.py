@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.cli.commands.status import Until, watch
 from nodeupgrade.cli.reports.overview import Overview, overview
-from nodeupgrade.cli.screens import status, watch
-from nodeupgrade.cli.screens.watch import Until
+from nodeupgrade.cli.screens import status
 from nodeupgrade.ports.kube import UPGRADES, UnavailableError
 from tests.golden.cli.cluster import NOW, Cluster
 
@@ -20,7 +20,9 @@ async def test_drawn_until_it_ends(
 ) -> None:
     cluster = Cluster("upgrades.yaml")
     screen = io.StringIO()
-    monkeypatch.setattr(watch, "console", lambda: Console(file=screen, force_terminal=terminal, width=100))
+    monkeypatch.setattr(
+        "nodeupgrade.cli.commands.status.console", lambda: Console(file=screen, force_terminal=terminal, width=100)
+    )
     names = ["kubelet-1-33-13", "", "", "kubelet-1-33-13", "kubelet-1-30-14"]
 
     async def look() -> list[Overview]:
@@ -31,7 +33,7 @@ async def test_drawn_until_it_ends(
     def draw(seen: Sequence[Overview]) -> RenderableType:
         return status.many(seen, NOW)
 
-    assert await watch.watch(cluster.world(), look, draw, Until(interval=2), named=True) == 0
+    assert await watch(cluster.world(), look, draw, Until(interval=2), named=True) == 0
     assert names == []
     printed = capsys.readouterr()
     assert printed.err.count("waiting: cannot GET it") == 1

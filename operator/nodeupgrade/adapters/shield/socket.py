@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from nodeupgrade.adapters.files.atomic import NOT_CARRIED
-from nodeupgrade.adapters.shield.records import append
+from nodeupgrade.adapters.shield.records import Refusals, RuleRestarts, WaitingCalls, append
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
-from nodeupgrade.domain.node.shield import LOCK, RESTARTS
+from nodeupgrade.domain.node.shield import LOCK, RESTARTS, RefusedCall, RuleRestart
 
 CONNECT_SECONDS = 2.0
 
@@ -244,3 +244,31 @@ class Exchange:
                 os.close(descriptor)
         except OSError as error:
             raise StepFailed(f"cannot {what} because {error}") from error
+
+
+STATE = Path("/run")
+
+
+class HostShield(Exchange):
+    """Implements ports.shield.Shield.
+
+    Args:
+        socket: path of the runtime's socket, as this process sees it.
+        state: the node's ``/run``, as this process sees it.
+    """
+
+    def __init__(self, socket: Path, state: Path = STATE) -> None:
+        super().__init__(socket, state)
+        self._refusals = Refusals(state)
+        self._rule_restarts = RuleRestarts(state)
+        self._waiting = WaitingCalls(state)
+
+    def refused(self) -> tuple[RefusedCall, ...]:
+        return self._refusals.all()
+
+    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
+        return self._rule_restarts.all()
+
+    def waiting(self) -> int:
+        waiting = self._waiting.get()
+        return waiting if waiting and self.ready() else 0  # a process that ended holds none

@@ -1,18 +1,78 @@
 """`nodeupgrade hashes`: how many running containers carry which kubelet's hash."""
 
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
 import click
 
-from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task.census import UNKNOWN_KUBELET
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
 from nodeupgrade.cli.inputs.completion import nodes
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
-from nodeupgrade.cli.reports.census import FleetCensus, fleet_census
 from nodeupgrade.cli.screens.formatting import lasting, table
 from nodeupgrade.ports.kube import KubeApi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Containers that carry the hash of one kubelet, and the number of nodes with such containers."""
+
+    kubelet: str
+    containers: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCensus:
+    """The containers of some nodes.
+
+    Attributes:
+        kubelets: by kubelet, oldest first.
+        counted: number of nodes that have counted their containers.
+        uncounted: names of those that have not.
+        oldest: when the first of them did so.
+    """
+
+    kubelets: tuple[Carried, ...]
+    counted: int
+    uncounted: tuple[str, ...]
+    oldest: datetime | None
+
+    def document(self) -> Json:
+        """Return it as JSON."""
+        document: Json = to_json(self)
+        return document
+
+
+def fleet_census(tasks: Iterable[Task], nodes: Collection[str]) -> FleetCensus:
+    """Add up what the nodes of these names have counted last."""
+    found = {task.name: task.status.hashes for task in tasks if task.status.hashes is not None and task.name in nodes}
+    containers, on = Counter[str](), Counter[str]()
+    for census in found.values():
+        containers.update(census.kubelets)
+        on.update(kubelet for kubelet, number in census.kubelets.items() if number)
+    return FleetCensus(
+        kubelets=tuple(
+            Carried(kubelet=kubelet, containers=containers[kubelet], nodes=on[kubelet])
+            for kubelet in sorted(on, key=_by_age)
+        ),
+        counted=len(found),
+        uncounted=tuple(sorted(name for name in nodes if name not in found)),
+        oldest=min((census.as_of for census in found.values() if census.as_of is not None), default=None),
+    )
+
+
+def _by_age(kubelet: str) -> tuple[bool, int, str]:
+    return kubelet == UNKNOWN_KUBELET, len(kubelet), kubelet
+
 
 NAMED = 5
 

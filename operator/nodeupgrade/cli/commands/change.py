@@ -12,17 +12,205 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.api.values import printable
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
 from nodeupgrade.cli.inputs.completion import rollouts
-from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, command
-from nodeupgrade.cli.reports import changes
-from nodeupgrade.cli.reports.changes import MANAGER, Change
+from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, called, command
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi
+
+MANAGER = "nodeupgrade-cli"
+"""Field manager of everything that this program writes; the status names it as the approver of a wave.
+
+It must not begin with ``kubectl``: Flux takes over what such a manager wrote, and so it would release the brake.
+"""
+
+_BEGUN = frozenset({WaveState.RUNNING, WaveState.SOAKING, WaveState.COMPLETED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change to one NodeUpgrade.
+
+    Attributes:
+        says: what it does, or why there is nothing to do, as a sentence.
+        patch: the merge patch; None when there is nothing to do.
+        but: what prevents its effect and must be done elsewhere; empty if nothing does.
+        done: reports for the rollout as it is later whether the control plane has carried out the change.
+        waits_for: what `done` means in words.
+    """
+
+    says: str
+    patch: Json | None = None
+    but: str = ""
+    done: Callable[[Upgrade], bool] = lambda _upgrade: True
+    waits_for: str = ""
+
+
+def pause(upgrade: Upgrade) -> Change:
+    """Set the emergency brake, which needs no commit."""
+    _must_go_on(upgrade, "pause")
+    resting = "no node is in flight"
+    if upgrade.braked:
+        says = f"{upgrade.name} is paused by annotation already"
+        return Change(says=says, done=lambda later: not later.status.in_flight, waits_for=resting)
+    flying = len(upgrade.status.in_flight)
+    also = f"; {counted(flying, 'node')} in flight will finish" if flying else ""
+    return Change(
+        says=f"no further node of {upgrade.name} is started until it is resumed{also}",
+        patch=_annotate(PAUSE_ANNOTATION, "true"),
+        done=lambda later: later.braked and not later.status.in_flight,
+        waits_for=resting,
+    )
+
+
+def resume(upgrade: Upgrade) -> Change:
+    """Release the emergency brake."""
+    _must_go_on(upgrade, "resume")
+    but = ""
+    if upgrade.spec is not None and upgrade.spec.action is RolloutAction.PAUSE:
+        but = (
+            "spec.action is Pause, so nothing goes on until it is Run; change it where the object is kept (Git), or: "
+            f'kubectl patch nodeupgrade {upgrade.name} --type=merge --patch=\'{{"spec":{{"action":"Run"}}}}\''
+        )
+    if not upgrade.braked:
+        return Change(says=f"{upgrade.name} is not paused by annotation", but=but)
+    return Change(
+        says=f"{upgrade.name} goes on where it stopped"
+        if not but
+        else f"the annotation is removed from {upgrade.name}",
+        patch=_annotate(PAUSE_ANNOTATION, None),
+        but=but,
+        done=lambda later: conditions.find(later.status, ConditionType.RECONCILING).reason != Reason.PAUSED,
+        waits_for="it is no longer paused",
+    )
+
+
+def approve(upgrade: Upgrade, wave: str) -> Change:
+    """Approve one wave; earlier approvals remain."""
+    _must_go_on(upgrade, "approve a wave of")
+    names = waves(upgrade)
+    if wave not in names:
+        raise CannotError(f"cannot approve wave {wave} because {upgrade.name} has only: {', '.join(names)}")
+    if already := _needs_no_approval(upgrade, wave):
+        return Change(says=already)
+    approved = [*upgrade.approvals, wave]
+    return Change(
+        says=f"wave {wave} of {upgrade.name} begins as soon as the waves before it are over",
+        patch=_annotate(APPROVE_ANNOTATION, ",".join(approved)),
+        done=lambda later: _state(later, wave) in _BEGUN or _wave(later, wave).approved_by is not None,
+        waits_for="the approval is taken note of",
+    )
+
+
+def retry(upgrade: Upgrade, token: str) -> Change:
+    """Retry all nodes that failed or were refused."""
+    if _aborted(upgrade):
+        raise CannotError(f"cannot retry {upgrade.name} because it is aborted; create a new NodeUpgrade instead")
+    if upgrade.deleting:
+        raise CannotError(f"cannot retry {upgrade.name} because it is being deleted; create a new NodeUpgrade instead")
+    if upgrade.retry and upgrade.retry != upgrade.status.last_handled_retry:
+        return Change(
+            says=f"{upgrade.name} has a retry requested already, which the operator is about to carry out",
+            done=_retried(upgrade.retry),
+            waits_for=_RETRIED,
+        )
+    counts = upgrade.status.counts
+    again = counts.failed + counts.rolled_back + counts.refused
+    lost = counted(counts.rollback_failed, "node")
+    but = f"{lost} could not be rolled back and must be repaired by hand" if counts.rollback_failed else ""
+    if not again:
+        return Change(says=f"no node of {upgrade.name} failed or was refused", but=but)
+    return Change(
+        says=f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are tried once more",
+        patch=_annotate(RETRY_ANNOTATION, token),
+        but=but,
+        done=_retried(token),
+        waits_for=_RETRIED,
+    )
+
+
+def abort(upgrade: Upgrade) -> Change:
+    """End the rollout for good."""
+    if upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT:
+        says = f"{upgrade.name} is aborted already, or is being aborted"
+        return Change(says=says, done=lambda later: later.finished, waits_for="no node is in flight")
+    _must_go_on(upgrade, "abort")
+    flying = len(upgrade.status.in_flight)
+    also = (
+        f"{counted(flying, 'node')} in flight will be rolled back unless committed" if flying else "none is in flight"
+    )
+    return Change(
+        says=(
+            f"{upgrade.name} ends for good: no further node is started, {also}, and nodes that are upgraded stay so; "
+            "put action: Abort into Git too, or a tool that syncs from there will report a conflict"
+        ),
+        patch={"spec": {"action": RolloutAction.ABORT.value}},
+        done=lambda later: later.finished,
+        waits_for="no node is in flight",
+    )
+
+
+def waves(upgrade: Upgrade) -> list[str]:
+    """Return the names of all waves: those of the spec, and the remainder."""
+    written = [] if upgrade.spec is None else [wave.name for wave in upgrade.spec.waves]
+    return list(dict.fromkeys([*written, *(wave.name for wave in upgrade.status.waves), REMAINDER]))
+
+
+_RETRIED = "the retry has begun"
+
+
+def _aborted(upgrade: Upgrade) -> bool:
+    """Report whether it was aborted, by a person or by its failure threshold."""
+    asked = upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT
+    return asked or conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
+
+
+def _retried(token: str) -> Callable[[Upgrade], bool]:
+    return lambda later: later.status.last_handled_retry == token
+
+
+def _must_go_on(upgrade: Upgrade, verb: str) -> None:
+    why = "it is being deleted" if upgrade.deleting else "it has ended" if upgrade.finished else ""
+    if upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT:
+        why = "it is aborted"
+    if why:
+        raise CannotError(f"cannot {verb} {upgrade.name} because {why}; look at {called()} status {upgrade.name}")
+
+
+def _needs_no_approval(upgrade: Upgrade, name: str) -> str:
+    """Explain why an approval would change nothing; empty if it would."""
+    spec = upgrade.spec
+    written = next((wave for wave in spec.waves if wave.name == name), None) if spec is not None else None
+    if spec is not None and (written is None or written.approval is ApprovalPolicy.AUTO):
+        return f"wave {name} of {upgrade.name} begins without approval"
+    if spec is not None and name in spec.approved_waves:
+        return f"wave {name} of {upgrade.name} is approved by spec.approvedWaves already"
+    if name in upgrade.approvals:
+        by = upgrade.approvals[name]
+        return f"wave {name} of {upgrade.name} is approved already{f', by {by}' if by else ''}"
+    return ""
+
+
+def _wave(upgrade: Upgrade, name: str) -> WaveStatus:
+    return next((wave for wave in upgrade.status.waves if wave.name == name), WaveStatus(name=name))
+
+
+def _state(upgrade: Upgrade, name: str) -> WaveState:
+    return _wave(upgrade, name).state
+
+
+def _annotate(name: str, value: str | None) -> Json:
+    return {"metadata": {"annotations": {name: value}}}
+
 
 ATTEMPTS = 10
 """How often to try in all: the control plane updates the status often, and each update may cause a conflict."""
@@ -61,7 +249,7 @@ async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
     from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
     """
-    return await _change(world, kube, name, changes.pause, ChangeOptions(**how))
+    return await _change(world, kube, name, pause, ChangeOptions(**how))
 
 
 @command("resume", "nodeupgrade resume kubelet-1-33-13")
@@ -73,7 +261,7 @@ async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) 
     Removes the annotation nodeupgrade.dev/pause. When spec.action itself is Pause it says so and exits with 1:
     that has to be changed where the object is kept.
     """
-    return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
+    return await _change(world, kube, name, resume, ChangeOptions(**how))
 
 
 @command("approve", "nodeupgrade approve kubelet-1-33-13 rest", "nodeupgrade approve kubelet-1-33-13 rest --dry-run")
@@ -86,7 +274,7 @@ async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, 
     Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name nodeupgrade-cli as approver.
     A wave can be approved before its turn. Approvals in Git are made in spec.approvedWaves instead.
     """
-    return await _change(world, kube, name, lambda upgrade: changes.approve(upgrade, wave), ChangeOptions(**how))
+    return await _change(world, kube, name, lambda upgrade: approve(upgrade, wave), ChangeOptions(**how))
 
 
 @command("retry", "nodeupgrade failures kubelet-1-33-13", "nodeupgrade retry kubelet-1-33-13 --wait")
@@ -100,7 +288,7 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     they are, and have to be repaired by hand.
     """
     token = timestamp(world.now().replace(microsecond=0))
-    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
+    return await _change(world, kube, name, lambda upgrade: retry(upgrade, token), ChangeOptions(**how))
 
 
 @command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")
@@ -118,7 +306,7 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
         if not sys.stdin.isatty():
             raise click.UsageError("an abort cannot be undone; confirm it with --yes")
         click.confirm(printable(f"End {name} for good?"), abort=True)
-    return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
+    return await _change(world, kube, name, abort, ChangeOptions(**how))
 
 
 async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> int:

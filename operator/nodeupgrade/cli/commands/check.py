@@ -1,16 +1,248 @@
 """`nodeupgrade check`: whether an installation could carry out a rollout."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
 import click
 
-from nodeupgrade.api.json import to_json
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.console import Text, show
-from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, on_cluster
 from nodeupgrade.cli.inputs.completion import nodes
-from nodeupgrade.cli.inputs.installation import State, examine, uninstallable
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, table
-from nodeupgrade.ports.kube import ReviewingKube
+from nodeupgrade.domain.election import DURATION, RETRY, LeaseRecord, read
+from nodeupgrade.domain.node.cluster import NODE_POLICY, POD_POLICY
+from nodeupgrade.domain.nodes import NodeView, view_node
+from nodeupgrade.domain.pods import container_statuses
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.engine.election import LEASE_NAME
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, read_parameters
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import (
+    ADMISSION_POLICIES,
+    DEPLOYMENTS,
+    EVENTS,
+    FENCE,
+    LEASES,
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    ForbiddenError,
+    KubeApi,
+    NotFoundError,
+    RejectedError,
+    ReviewingKube,
+)
+
+DEPLOYMENT = "nodeupgrade-operator"
+POLICIES = (POD_POLICY, NODE_POLICY, FENCE)
+"""Those that the manifests install where the API server has admission policies."""
+
+_NEEDED = (("list", UPGRADES), ("list", TASKS), ("list", NODES), ("list", PODS), ("list", EVENTS))
+"""What the commands that only look need."""
+
+_STARTING = frozenset({"", "PodInitializing", "ContainerCreating"})
+
+
+class State(StrEnum):
+    """What was found; what cannot be told is no problem of the installation."""
+
+    OK = "ok"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing that was looked at; if something is wrong with it, the message ends with the remedy."""
+
+    subject: str
+    state: State
+    message: str
+
+
+def _line(subject: str) -> Callable[[State, str], Line]:
+    return lambda state, message: Line(subject=subject, state=state, message=message)
+
+
+async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[Line]:
+    """Look at everything; ``node`` is the one on which an agent pod is tried."""
+    return [
+        await _objects(kube),
+        await _rights(kube),
+        await _operator(world, kube),
+        await _policies(kube),
+        await _agent(kube, node),
+    ]
+
+
+async def uninstallable(kube: KubeApi) -> list[Line]:
+    """Say what has to end before the operator may go."""
+    line = _line("nodes in flight")
+    try:
+        rollouts = await reading.upgrades(kube)
+    except NotFoundError:
+        return [line(State.OK, "there are no NodeUpgrades, nor their definition")]
+    flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
+    if not flying:
+        return [line(State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all")]
+    name, nodes = flying[0]
+    where = f"{nodes[0]} of NodeUpgrade {name}"
+    more = sum(len(each) for _, each in flying) - 1
+    others = f" and {counted(more, 'other node')}" if more else ""
+    remedy = f"wait, or roll them back: kubectl nodeupgrade abort {name}"
+    return [line(State.PROBLEM, f"{where}{others}: without the operator nobody would finish their runs; {remedy}")]
+
+
+async def _objects(kube: KubeApi) -> Line:
+    line = _line("objects")
+    for resource in (UPGRADES, TASKS):
+        try:
+            await kube.list(resource, fields={"metadata.name": "none"})
+        except NotFoundError:
+            remedy = "install the CustomResourceDefinitions: kubectl apply --server-side -k crds, or with the chart"
+            return line(State.PROBLEM, f"the API server does not serve {resource.plural}; {remedy}")
+        except ForbiddenError:
+            return line(State.UNKNOWN, f"you may not list {resource.plural}")
+    return line(State.OK, f"{UPGRADES.plural} and {TASKS.plural} are served as {UPGRADES.api_version}")
+
+
+async def _rights(kube: ReviewingKube) -> Line:
+    line = _line("permissions")
+    if missing := [f"{verb} {each.plural}" for verb, each in _NEEDED if not await kube.may(verb, each)]:
+        return line(State.PROBLEM, f"you may not {', '.join(missing)}; ask for the roles nodeupgrade-view and view")
+    changing = {"create": "start", "patch": "steer"}
+    may = [word for verb, word in changing.items() if await kube.may(verb, UPGRADES)]
+    if not may:
+        return line(State.OK, "you may look, no more; to start and steer rollouts takes the role nodeupgrade-operate")
+    return line(State.OK, f"you may look, and {' and '.join(may)} rollouts")
+
+
+async def _operator(world: World, kube: KubeApi) -> Line:
+    line, where = _line("operator"), f"--namespace {INSTALLED_IN}"
+    try:
+        lease = read(await kube.get(LEASES.within(INSTALLED_IN), LEASE_NAME))
+        if lease.holder and not _is_recent(lease, world.now()):
+            # Clocks differ: only a renewal that is seen to change proves that somebody is there.
+            await world.sleep(2 * RETRY.total_seconds())
+            before, lease = lease, read(await kube.get(LEASES.within(INSTALLED_IN), LEASE_NAME))
+            lease = lease if lease != before else LeaseRecord(holder="", duration=DURATION)
+        pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
+    except NotFoundError:
+        remedy = "install nodeupgrade, or choose another --context"
+        return line(State.PROBLEM, f"there is no Lease {LEASE_NAME} in {INSTALLED_IN}; {remedy}")
+    except ForbiddenError:
+        return line(State.UNKNOWN, f"you may not look into the namespace {INSTALLED_IN}")
+    if lease.holder:
+        return line(State.OK, f"{lease.holder.partition('_')[0]} leads; {counted(len(pods), 'pod')}")
+    if not pods:
+        remedy = f"see: kubectl {where} describe deployment {DEPLOYMENT}"
+        return line(State.PROBLEM, f"no operator leads, and it has no pod; {remedy}")
+    if why := next(filter(None, map(_waiting, pods)), None):
+        return line(State.PROBLEM, f"no operator leads: {why}")
+    return line(State.PROBLEM, f"no operator leads; see: kubectl {where} logs deployment/{DEPLOYMENT}")
+
+
+def _is_recent(lease: LeaseRecord, now: datetime) -> bool:
+    try:
+        return abs(now - datetime.fromisoformat(lease.renewed_at)) < DURATION
+    except (ValueError, TypeError):  # it is written by others, and may be no time, or one without a zone
+        return False
+
+
+def _waiting(pod: Json) -> str:
+    """Return why a pod cannot start; empty if it does."""
+    name = pod["metadata"]["name"]
+    for container in container_statuses(pod.get("status") or {}):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if (reason := str(waiting.get("reason") or "")) not in _STARTING:
+            image = f" (image {container['image']})" if "Image" in reason and container.get("image") else ""
+            said = f": {waiting['message']}" if waiting.get("message") else ""
+            log = f"kubectl --namespace {INSTALLED_IN} logs {name} --previous"
+            remedy = "correct image.repository and image.tag, or the pull secret" if image else f"see: {log}"
+            return f"pod {name} cannot start: {reason}{image}{said}; {remedy}"
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            said = str(condition.get("message")).rstrip(".")
+            return f"pod {name} is not scheduled: {said}; make room for it on a Linux node"
+    return ""
+
+
+async def _policies(kube: KubeApi) -> Line:
+    line, server = _line("policies"), await kube.server_version()
+    if not guard.has_policies(KubeletVersion.parse(server)):
+        without = "so pods may be reported unready for a moment while their kubelet is exchanged"
+        return line(State.OK, f"the API server {server} has no admission policies, {without}")
+    remedy = "apply manifests/readiness-guard.yaml and manifests/operator-fence.yaml, or upgrade the chart"
+    for name in POLICIES:
+        try:
+            await kube.get(ADMISSION_POLICIES, name)
+        except NotFoundError:
+            return line(State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}")
+        except ForbiddenError:
+            return line(State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}")
+    problem = guard.obstacle(KubeletVersion.parse(server), await read_parameters(kube, INSTALLED_IN))
+    if problem is not None:
+        return line(State.PROBLEM, f"{problem}; {remedy}")
+    return line(State.OK, "the readiness guard and the fence of the operator are installed")
+
+
+async def _agent(kube: ReviewingKube, node: str | None) -> Line:
+    line, pods = _line("agent pod"), PODS.within(INSTALLED_IN)
+    if node is None:
+        return line(State.UNKNOWN, "not tried; --node NAME has the API server admit one, without creating it")
+    view, deployments = view_node(await reading.node(kube, node)), DEPLOYMENTS.within(INSTALLED_IN)
+    for verb, resource in (("get", deployments), ("create", pods)):
+        if not await kube.may(verb, resource):
+            return line(State.UNKNOWN, f"not tried; you may not {verb} {resource.plural} in {INSTALLED_IN}")
+    try:
+        image = _agent_image(await kube.get(deployments, DEPLOYMENT))
+        await kube.try_create(pods, agent_pod(_task(view), AgentPodSettings(namespace=INSTALLED_IN, image=image)))
+    except NotFoundError as error:
+        return line(State.PROBLEM, f"{error}; install nodeupgrade, or choose another --context")
+    except ConflictError:
+        return line(State.OK, f"there is one on node {node} now")
+    except RejectedError as error:
+        remedy = f"exempt the namespace {INSTALLED_IN} from the policy that says so (docs/policies.md)"
+        return line(State.PROBLEM, f"on node {node} it would be refused: {error}; {remedy}")
+    return line(State.OK, f"on node {node} it would be admitted, with the image {image}")
+
+
+def _agent_image(deployment: Json) -> str:
+    """Return the image of agents, which the operator is told in its environment."""
+    containers: list[Json] = deployment["spec"]["template"]["spec"]["containers"]
+    variables = (variable for container in containers for variable in container.get("env") or ())
+    return next((str(each.get("value", "")) for each in variables if each["name"] == "AGENT_IMAGE"), "")
+
+
+def _task(node: NodeView) -> Task:
+    """Return a task for an agent that would only look."""
+    version = node.kubelet_version
+    artifact = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet/kubelet", sha256="0" * 64)
+    spec = TaskSpec(
+        node_name=node.name,
+        node_uid=node.uid,
+        upgrade_ref=UpgradeRef(name="check", uid=""),
+        run_id=RunId("check"),
+        from_version=version,
+        to_version=version,
+        artifact=artifact,
+        action=TaskAction.UPGRADE,
+    )
+    return Task(name=NodeName(node.name), uid="", resource_version="", generation=0, spec=spec)
+
 
 _STYLES = {State.OK: GOOD, State.PROBLEM: BAD, State.UNKNOWN: FAINT}
 

@@ -13,7 +13,7 @@ from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, sealed, seat
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
-from nodeupgrade.cli.screens.failures import by_reason, failures
+from nodeupgrade.cli.screens.node import by_reason, failures
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout import intent

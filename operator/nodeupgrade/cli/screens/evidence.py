@@ -12,13 +12,13 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
 from nodeupgrade.cli.console import Text, stacked
-from nodeupgrade.cli.screens.finding_lines import about
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
     GOOD,
     NOTHING,
     UIDS,
+    about,
     coloured,
     facts,
     heading,

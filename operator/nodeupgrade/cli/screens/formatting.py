@@ -1,6 +1,6 @@
 """Format moments, durations, numbers and bars, and draw tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from rich.cells import cell_len
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.status import ManifestUid
+from nodeupgrade.api.task.status import ManifestUid, PodOwner
 from nodeupgrade.api.upgrade.status import Condition, ConditionType
 from nodeupgrade.cli.console import Text
 
@@ -266,3 +266,14 @@ def meaning(condition: Condition) -> tuple[str, str]:
 def is_bad(condition: Condition) -> bool:
     """Report whether a condition says that something is wrong."""
     return meaning(condition)[1] == BAD
+
+
+def about(pods: int, owners: Sequence[PodOwner], check: str, *, accepted: bool) -> Iterator[str]:
+    """Yield a line for the pods and one for the check, as far as they are known."""
+    if owners:
+        named = sum(owner.pods for owner in owners)
+        more = f" and {pods - named} more" if pods > named else ""
+        whose = (f"{owner.pods} of {owner.name}" if owner.pods > 1 else owner.name for owner in owners)
+        yield f"pods: {', '.join(whose)}{more}"
+    if check:
+        yield f"{'accepted in spite of' if accepted else 'found by'} {check}"

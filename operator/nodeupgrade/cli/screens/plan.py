@@ -16,7 +16,6 @@ from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.overview import Todo
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
-from nodeupgrade.cli.screens.finding_lines import about
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
@@ -24,6 +23,7 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     UIDS,
+    about,
     ahead,
     facts,
     heading,

@@ -9,14 +9,14 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
-from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes, tree
-from nodeupgrade.cli.screens import tree as screen
+from nodeupgrade.cli.reports.overview import Branch, Flying, Overview, failed_nodes, tree
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BAR_WIDTH,
     BUSY,
     FAINT,
     GOOD,
+    MARKS,
     NOTHING,
     SHORT_BAR,
     ahead,
@@ -26,6 +26,7 @@ from nodeupgrade.cli.screens.formatting import (
     heading,
     is_bad,
     lasting,
+    mark,
     meaning,
     since,
     spaced,
@@ -106,7 +107,7 @@ def _parts(seen: Overview, now: datetime, *, verbose: bool) -> Iterator[Renderab
     yield from _headline(seen, now)
     if branches := tree(seen, now, whole=verbose):
         yield Text()
-        yield screen.tree(branches, now)
+        yield _tree(branches, now)
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
@@ -198,3 +199,48 @@ def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
         words, style = meaning(each)
         drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
     return drawn
+
+
+# A rollout as a tree.
+
+_FORK, _LAST, _LINE, _GAP = "├─ ", "└─ ", "│  ", "   "
+
+
+def _tree(branches: Iterable[Branch], now: datetime) -> RenderableType:
+    """Draw the waves with their nodes and steps, and what the marks and bars mean."""
+    drawn = table("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
+    for guide, branch in _lines(tuple(branches), ""):
+        drawn.add_row(
+            Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
+            coloured(branch.state),
+            _wave_progress(branch),
+            NOTHING if branch.took is None else lasting(branch.took),
+            branch.about if branch.since is None else f"{branch.about}, {since(branch.since, now)} ago",
+        )
+    return Group(drawn, _legend())
+
+
+def _legend() -> Text:
+    """Return the meaning of marks and bars."""
+    meanings = (("done", GOOD, "█"), ("in flight", BUSY, "▒"), ("failed or refused", BAD, "▚"), ("to come", "", ""))
+    drawn = Text()
+    for words, style, filling in meanings:
+        drawn.append(f"{MARKS[style]} {filling}".strip(), style).append(f" {words}   ", FAINT)
+    drawn.rstrip()
+    return drawn
+
+
+def _lines(branches: tuple[Branch, ...], before: str) -> Iterator[tuple[str, Branch]]:
+    for number, branch in enumerate(branches, 1):
+        last = number == len(branches)
+        yield before + (_LAST if last else _FORK), branch
+        yield from _lines(branch.branches, before + (_GAP if last else _LINE))
+
+
+def _wave_progress(branch: Branch) -> Text:
+    wave = branch.wave
+    if wave is None:
+        return Text()
+    done = wave.succeeded + wave.skipped
+    drawn = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total, SHORT_BAR)
+    return Text.assemble(drawn, f" {done}/{wave.total}")
