@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd.program import ContainerdProgram
-from nodeupgrade.adapters.crio.program import CrioProgram
-from nodeupgrade.adapters.docker.program import DockerdProgram
+from nodeupgrade.adapters.containerd import ContainerdProgram
+from nodeupgrade.adapters.crio.restart import CrioProgram
+from nodeupgrade.adapters.docker.restart import DockerdProgram
+from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.domain.errors import StepFailed
 
 CRIO = "crio version 1.33.13\nVersion:        1.33.13\nGitCommit:      unknown\n"
@@ -28,11 +29,7 @@ CRIO = "crio version 1.33.13\nVersion:        1.33.13\nGitCommit:      unknown\n
 )
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_version_is_read_from_what_a_program_prints(
-    tmp_path: Path,
-    program: ContainerdProgram | CrioProgram | DockerdProgram,
-    printed: str,
-    version: str | None,
-    status: int,
+    tmp_path: Path, program: NodeProgram, printed: str, version: str | None, status: int
 ) -> None:
     file = tmp_path / "program"
     file.write_text(f"#!/bin/sh\n[ \"$*\" = --version ] && cat <<'.'\n{printed}\n.\nexit {status}\n")
@@ -42,9 +39,7 @@ def test_a_version_is_read_from_what_a_program_prints(
 
 
 @pytest.mark.parametrize("kind", [ContainerdProgram, CrioProgram, DockerdProgram])
-def test_what_cannot_be_run_has_no_version_and_what_hangs_is_an_error(
-    tmp_path: Path, kind: type[ContainerdProgram] | type[CrioProgram] | type[DockerdProgram]
-) -> None:
+def test_what_cannot_be_run_has_no_version_and_what_hangs_is_an_error(tmp_path: Path, kind: type[NodeProgram]) -> None:
     assert kind().version(str(tmp_path / "nothing")) is None
     hangs = tmp_path / "hangs"
     hangs.write_text(f"#!{sys.executable}\nimport time; time.sleep(60)\n")

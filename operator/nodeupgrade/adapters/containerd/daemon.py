@@ -1,13 +1,42 @@
-"""The directories and the socket of the running containerd."""
+"""containerd's program, and the directories and the socket of the running daemon."""
 
 import json
+import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
+from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS, RuntimeKind, RuntimePlaces
 
 CONFIGURATION = "config"
+Configuration: TypeAlias = Mapping[str, object]
+"""The complete configuration, as ``containerd config dump`` prints it."""
+
+
+class ContainerdProgram(NodeProgram):
+    """Runs containerd's program; needs no running daemon."""
+
+    VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
+    """The third word."""
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """Return the output of ``containerd … config dump``; ``None`` if it is not TOML.
+
+        Args:
+            command: command line that would start containerd.
+            text: standard input, for ``--config /dev/stdin``.
+
+        Raises:
+            StepFailed: the program ends with an error, does not end in time, or cannot be run.
+        """
+        printed = self.output((*command, "config", "dump"), text=text)
+        try:
+            return tomllib.loads(printed.decode())
+        except ValueError:
+            return None
 
 
 def places(info: Mapping[str, str]) -> RuntimePlaces | None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT
-from nodeupgrade.adapters.containerd.program import Configuration, Shows
+from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT, Configuration, ContainerdProgram
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.hazards import Finding
@@ -26,11 +25,13 @@ from nodeupgrade.kubelet.flags import command_line
 from nodeupgrade.ports.files import FilesView
 
 
-def find_next_start(files: FilesView, shows: Shows, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+def find_next_start(
+    files: FilesView, program: ContainerdProgram, unit: UnitStatus, running: RuntimeProcess | None
+) -> NextStart:
     """Ask the program on disk, with the unit's command line or, if that is unknown, the running process's."""
     command = () if running is None else running.words
     start = read_start(unit.command) or read_start(command)
-    dump, complaint = _dump(files, shows, start)
+    dump, complaint = _dump(files, program, start)
     places = None if dump is None or start is None else _places(dump, start)
     if dump is not None and places is None:
         complaint = "its program does not say where it would keep its containers"
@@ -67,7 +68,9 @@ class ContainerdStart:
         return (self.program, *(("--config", path) if path else ()), *self.others)
 
 
-def _dump(files: FilesView, shows: Shows, start: ContainerdStart | None) -> tuple[Configuration | None, str]:
+def _dump(
+    files: FilesView, program: ContainerdProgram, start: ContainerdStart | None
+) -> tuple[Configuration | None, str]:
     """Return the program's dump of its configuration, or why there is none."""
     if start is None or start.config == str(TUNED_CONFIG):
         return None, "it is started in a way that is not known"
@@ -75,7 +78,7 @@ def _dump(files: FilesView, shows: Shows, start: ContainerdStart | None) -> tupl
     has_file = files.read(PurePosixPath(start.config)) is not None
     command = start.words(None if has_file or start.named else STANDARD_INPUT)
     try:
-        dump = shows.configuration(command)
+        dump = program.configuration(command)
     except StepFailed as error:
         return None, f"asked for its configuration {start.config}, it says: {error}"
     return dump, "" if dump is not None else f"{start.program} does not show its configuration"
@@ -231,7 +234,7 @@ USUAL, RAISED = "5s", "20s"
 VERSIONS = (2, 3)
 
 
-def find_tuning(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuning:
+def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) -> RestartTuning:
     """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
     if unit.name != UNIT:  # what is cleaned up without a plan is what lies in the directory of this one
         return _unchanged(f"it runs as {unit.name}")
@@ -242,13 +245,13 @@ def find_tuning(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuni
     try:
         own = files.read(PurePosixPath(start.config))
         # ``config dump`` fails without a configuration file, so a missing one is replaced by an empty one.
-        before = shows.configuration(start.words(None if own is not None or start.named else STANDARD_INPUT))
+        before = program.configuration(start.words(None if own is not None or start.named else STANDARD_INPUT))
         if before is None:
             return _unchanged(f"{start.program} does not show its configuration")
         if (current := limit_in(before)) != USUAL:
             return _unchanged(f"its configuration sets {current}")
         for config in candidates(start, own):
-            after = _tried(shows, start, config)
+            after = _tried(program, start, config)
             if after is not None and only_raises(before, after):
                 return raised(start, config)
     except (StepFailed, ValueError) as error:
@@ -256,9 +259,9 @@ def find_tuning(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuni
     return _unchanged(f"{start.config} cannot be imported without changing anything else")
 
 
-def _tried(shows: Shows, start: ContainerdStart, config: bytes) -> Configuration | None:
+def _tried(program: ContainerdProgram, start: ContainerdStart, config: bytes) -> Configuration | None:
     try:
-        return shows.configuration(start.words(STANDARD_INPUT), config)
+        return program.configuration(start.words(STANDARD_INPUT), config)
     except StepFailed:
         return None
 

@@ -1,21 +1,20 @@
 """The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
-from nodeupgrade.adapters.containerd.daemon import CONTAINERD, UNIT, places
-from nodeupgrade.adapters.containerd.log import asked_to_stop
-from nodeupgrade.adapters.containerd.program import ContainerdProgram
+from nodeupgrade.adapters.containerd.daemon import CONTAINERD, UNIT, ContainerdProgram, places
 from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
 from nodeupgrade.adapters.containerd.store import HashStore, to_inventory
-from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri.client import Listing, Statuses, running
+from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeProcess
 from nodeupgrade.domain.node.runtime_clients import RuntimeClients
@@ -27,7 +26,7 @@ from nodeupgrade.ports.services import ServicesView
 SOCKET = Path("/run/containerd/containerd.sock")
 
 
-class ContainerdRuntime:
+class ContainerdRuntime(CriRuntime):
     """The containerd of one node, reached through its own API and the CRI, both on one socket.
 
     Args:
@@ -41,6 +40,9 @@ class ContainerdRuntime:
     """
 
     kind = CONTAINERD
+    # containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log
+    # formats, text and JSON, quote the message once more.
+    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
 
     def __init__(
         self,
@@ -53,12 +55,9 @@ class ContainerdRuntime:
         timeout: float = 10.0,
         patience: float = 2.0,
     ) -> None:
-        self._socket = socket
-        self._connection = Connection(socket, metadata=NAMESPACE, timeout=timeout, patience=patience)
-        self._cri = CriClient(self._connection)
+        super().__init__(socket, processes=processes, metadata=NAMESPACE, timeout=timeout, patience=patience)
         self._containerd = ContainerdClient(self._connection)
         self._store = HashStore(self._containerd)
-        self._processes = processes
         self._files = files or HostFiles()
         self._services = services
         self._program = ContainerdProgram(prefix)
@@ -110,9 +109,6 @@ class ContainerdRuntime:
         """Return who uses a socket that containerd listens on: its own, those of ttrpc and debugging, NRI's."""
         return clients(running, inventory, self._processes, self._files)
 
-    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        return frozenset(process for process in processes if self._processes.lives(process))
-
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         return restart.find_next_start(self._files, self._program, unit, running)
 
@@ -122,18 +118,8 @@ class ContainerdRuntime:
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         return restart.find_tuning(self._files, self._program, unit)
 
-    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        return asked_to_stop(log)
-
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         return rendered(remedy(str(self._socket), self._cri.listing_of_running(), changes))
-
-    def wait_until_answering(self, timeout: float) -> None:
-        self._cri.wait_until_listing(timeout)
-
-    def close(self) -> None:
-        """Close the connection; the next call opens it again."""
-        self._connection.close()
 
     def _version_on_disk(self, running: RuntimeProcess | None) -> str | None:
         """Return the version of the program that a restart would start; of a unit of another name it is unknown."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from nodeupgrade.adapters.crio.program import PrintsConfiguration
+from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.hazards import Finding
@@ -25,6 +25,27 @@ HOOKS = "/usr/share/containers/oci"
 """Holds the directory of hooks, which CRI-O makes when it starts where it is missing."""
 CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
 DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
+PASSED_ON = re.compile(r"CONTAINER_\w+")
+"""Environment variables that set flags."""
+
+
+class CrioProgram(NodeProgram):
+    """Runs CRI-O's program; needs no running daemon."""
+
+    VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
+
+    def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:
+        """Return the output of ``crio … config``.
+
+        Args:
+            command: command line that would start CRI-O.
+            environment: of the running CRI-O; only what sets flags is passed on.
+
+        Raises:
+            StepFailed: the program ends with an error, does not end in time, or cannot be run.
+        """
+        given = {name: value for name, value in environment.items() if PASSED_ON.fullmatch(name)}
+        return self.output((*command, "config"), environment=given).decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +85,7 @@ class CrioConfiguration:
 
 def find_next_start(
     files: FilesView,
-    shows: PrintsConfiguration,
+    program: CrioProgram,
     unit: UnitStatus,
     process: RuntimeProcess | None,
     *,
@@ -75,7 +96,7 @@ def find_next_start(
 
     Args:
         files: the node's.
-        shows: runs the program.
+        program: runs the program.
         unit: how systemd would start it.
         process: the process that serves now.
         runs: the configuration that it says it has; ``None`` if nobody can tell.
@@ -83,7 +104,7 @@ def find_next_start(
     """
     running = () if process is None else process.words
     words = unit.command or running
-    following, complaint = _configuration(shows, words, environment)
+    following, complaint = _configuration(program, words, environment)
     if following is not None:
         complaint = _complaint(runs, following)
     config = _given(words, CONFIG_FLAGS, environment) or CONFIG
@@ -111,13 +132,13 @@ def places(configuration: CrioConfiguration) -> RuntimePlaces:
 
 
 def _configuration(
-    shows: PrintsConfiguration, words: tuple[str, ...], environment: Mapping[str, str]
+    program: CrioProgram, words: tuple[str, ...], environment: Mapping[str, str]
 ) -> tuple[CrioConfiguration | None, str]:
     """Return what the program would be configured to do, or why that is unknown."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
         return None, "it is started in a way that is not known"
     try:
-        return printed(shows.configuration(words, environment)), ""
+        return printed(program.configuration(words, environment)), ""
     except StepFailed as error:
         return None, f"asked for its configuration, it says: {error}"
     except (ValueError, KeyError, TypeError) as error:

@@ -1,20 +1,19 @@
 """The ContainerRuntime port (ports.runtime), implemented for CRI-O."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
+from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.crio import restart
 from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask
-from nodeupgrade.adapters.crio.log import asked_to_stop
-from nodeupgrade.adapters.crio.program import CrioProgram
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory, unknown
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     AS_CONFIGURED,
@@ -33,7 +32,7 @@ from nodeupgrade.ports.services import ServiceManager
 SOCKET = Path("/var/run/crio/crio.sock")
 
 
-class CrioRuntime:
+class CrioRuntime(CriRuntime):
     """The CRI-O of one node: the CRI and its own HTTP, both on one socket, and the files of its storage.
 
     Args:
@@ -47,6 +46,10 @@ class CrioRuntime:
     """
 
     kind = CRIO
+    # CRI-O logs these at level info, its default, before it acts (server/container_stop.go, sandbox_stop.go …).
+    STOP_REQUEST = re.compile(
+        r"(?:Stopping container|Stopping pod sandbox|Removing container|Removing pod sandbox): ([0-9a-f]+)"
+    )
 
     def __init__(
         self,
@@ -59,13 +62,10 @@ class CrioRuntime:
         timeout: float = 10.0,
         patience: float = 2.0,
     ) -> None:
-        self._socket = socket
-        self._connection = Connection(socket, timeout=timeout, patience=patience)
-        self._cri = CriClient(self._connection)
-        self._processes = processes
+        super().__init__(socket, processes=processes, timeout=timeout, patience=patience)
         self._files: Files = files or HostFiles()
         self._services = services
-        self._program = CrioProgram(prefix)
+        self._program = restart.CrioProgram(prefix)
         self._store = SpecificationStore(self._files, processes.lives)
         self._daemon: CrioDaemon | None = None
         self._known = Known()
@@ -139,9 +139,6 @@ class CrioRuntime:
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
         return clients(running, inventory, self._processes, self._files)
 
-    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        return frozenset(process for process in processes if self._processes.lives(process))
-
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         return restart.find_next_start(
             self._files,
@@ -159,9 +156,6 @@ class CrioRuntime:
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""
         return AS_CONFIGURED
 
-    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        return asked_to_stop(log)
-
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         return rendered(str(self._socket), self._cri.listing_of_running(), changes)
 
@@ -169,11 +163,7 @@ class CrioRuntime:
         """Start CRI-O if it was stopped."""
         if self._services is not None and self._services.status(UNIT).active_state in {"inactive", "failed"}:
             self._services.start(UNIT)
-        self._cri.wait_until_listing(timeout)
-
-    def close(self) -> None:
-        """Close the connection; the next call opens it again."""
-        self._connection.close()
+        super().wait_until_answering(timeout)
 
     def _asked(self) -> CrioDaemon:
         self._daemon = self._connection.retry(lambda: ask(self._socket))

@@ -1,18 +1,42 @@
 """Finds out how dockerd would start next time. Starts nothing."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.docker.program import DockerdProgram
 from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.units import UnitStatus
+
+
+class DockerdProgram(NodeProgram):
+    """Runs dockerd's program; starts no daemon."""
+
+    VERSION = re.compile(r"version v?([^\s,]+)")
+    VALIDATE = "--validate"
+    """Known to dockerd since 23.0."""
+
+    def complaint(self, command: tuple[str, ...]) -> str:
+        """Return what the program says against its configuration; empty if nothing, or if it cannot be asked.
+
+        Raises:
+            StepFailed: the program does not end in time, or cannot be run.
+        """
+        try:
+            # A program that did not know the option would not start either, but that is not worth a try.
+            if self.VALIDATE.encode() not in self.run((command[0], "--help")).stdout:
+                return ""
+            done = self.run((*command, self.VALIDATE))
+        except OSError as error:
+            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
+        return "" if done.returncode == 0 else complaint(done)
 
 
 def find_next_start(

@@ -9,7 +9,6 @@ from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
 from nodeupgrade.adapters.docker.daemon import DOCKER, SOCKET_UNIT, UNIT, listener, objections, require_live_restore
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
-from nodeupgrade.adapters.docker.program import DockerdProgram
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
 from nodeupgrade.adapters.docker.store import LabelStore
 from nodeupgrade.adapters.files import HostFiles
@@ -71,7 +70,7 @@ class DockerRuntime:
         self._engine = EngineClient(socket, timeout=timeout, patience=patience)
         self._processes = processes
         self._services = services
-        self._program = DockerdProgram(prefix)
+        self._program = restart.DockerdProgram(prefix)
         self._store = LabelStore(self._files, root=self._root, stop=self._stop, stopped=self._is_down)
         self._known: dict[str, Details] = {}
         self._last_root: PurePosixPath | None = None

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 from nodeupgrade.adapters.files import stamp
 from nodeupgrade.api.values import Digest
@@ -245,10 +246,15 @@ def _belongs(process: Path, user: int) -> bool:
 class NodeProgram:
     """Runs programs of the node.
 
+    Attributes:
+        VERSION: its first group is the version in the output of ``--version``, where that is asked for.
+
     Args:
         prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
         timeout: seconds for one call; those that are asked usually take 0.1.
     """
+
+    VERSION: ClassVar[re.Pattern[str]]
 
     def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
         self._prefix = prefix
@@ -282,11 +288,8 @@ class NodeProgram:
             invocation = " ".join(words[1:][-2:])
             raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
 
-    def version(self, program: str, says: re.Pattern[str]) -> str | None:
+    def version(self, program: str) -> str | None:
         """Return the version of the program at that path; ``None`` if it prints none.
-
-        Args:
-            says: its first group is the version in the output of ``--version``.
 
         Raises:
             StepFailed: the program does not end in time.
@@ -295,7 +298,7 @@ class NodeProgram:
             done = self.run((program, "--version"))
         except OSError:
             return None
-        found = says.search(done.stdout.decode(errors="replace"))
+        found = self.VERSION.search(done.stdout.decode(errors="replace"))
         return found[1] if done.returncode == 0 and found else None
 
     def output(

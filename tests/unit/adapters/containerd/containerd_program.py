@@ -2,7 +2,7 @@
 
 import tomllib
 
-from nodeupgrade.adapters.containerd.program import Configuration
+from nodeupgrade.adapters.containerd.daemon import Configuration, ContainerdProgram
 from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.units import UnitStatus
@@ -15,7 +15,7 @@ PROGRAM = "/usr/bin/containerd"
 CONFIG = "/etc/containerd/config.toml"
 
 
-class FakeProgram:
+class FakeProgram(ContainerdProgram):
     """Shows a configuration as ``containerd config dump`` does; of what is in the file, only what matters here.
 
     Attributes:
@@ -24,6 +24,7 @@ class FakeProgram:
     """
 
     def __init__(self, disk: dict[str, bytes] | None = None) -> None:
+        super().__init__()
         self.disk = {} if disk is None else disk
         self.files: FilesView = SimulatedFiles(self.disk, Calls(Timeline()))
         self.mute = False

@@ -1,9 +1,13 @@
 """What containerd writes when somebody asks it to end something, in both formats of its log."""
 
+from pathlib import Path
+
 import pytest
 
-from nodeupgrade.adapters.containerd.log import asked_to_stop
+from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.proc import ProcessTable
 
+asked_to_stop = ContainerdRuntime(Path("unused"), processes=ProcessTable()).asked_to_stop
 ID, SANDBOX = "3f" * 32, "a0" * 32
 TEXT = (
     'time="2026-01-02T03:04:05.678901234Z" level=info msg="containerd successfully booted in 0.052441s"',
