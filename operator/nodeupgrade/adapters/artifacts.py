@@ -7,7 +7,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from ipaddress import ip_address
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from nodeupgrade.adapters.files.atomic import fresh_beside, read_chunks, write_all
+from nodeupgrade.adapters.files.atomic import digest_of, fresh_beside, write_all
 from nodeupgrade.adapters.files.copying import copy
 from nodeupgrade.adapters.files.opening import opened, real
 from nodeupgrade.api.reasons import Reason
@@ -115,8 +115,9 @@ def download(
             sends too much, or cannot be reached in any attempt.
         OSError: the target cannot be written.
     """
-    if _digest(target, disk) == expected:
-        return
+    with suppress(FileNotFoundError):
+        if digest_of(target, disk=disk) == expected:
+            return
     retrying = Retrying(
         retry=retry_if_exception_type(Transient),
         stop=stop_after_attempt(attempts),
@@ -313,13 +314,3 @@ def _redacted(url: str) -> str:
     """Return the URL without parts that may be secret: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _digest(path: Path, disk: Disk) -> Digest | None:
-    digest = hashlib.sha256()
-    try:
-        for chunk in read_chunks(path, disk=disk):
-            digest.update(chunk)
-    except FileNotFoundError:
-        return None
-    return Digest(digest.hexdigest())

@@ -1,6 +1,6 @@
 """Builds the lease keeper's API client. Imports neither runtime nor file adapters, nor anything they need."""
 
-from nodeupgrade.adapters.kubelet.lease import KubeletLease
+from nodeupgrade.adapters.kubelet.identity import KubeletLease
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.kubelet.credentials import Credentials
 from nodeupgrade.ports.lease import LeaseApi

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from e2e.lab.binaries import components
-from nodeupgrade.adapters.kubelet import HostKubelet, dry_run
+from nodeupgrade.adapters.kubelet import HostKubelet, host
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.flags import accepted, objection, started_with, unknown_fields
@@ -105,7 +105,7 @@ def running(word: str) -> list[Path]:
 def test_what_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     if not PYTHON.exists():
         pytest.skip("the probe needs a Python of the system")
-    monkeypatch.setattr(dry_run, "SECONDS", 1)
+    monkeypatch.setattr(host, "SECONDS", 1)
     before = time.monotonic()
     word = f"import time; time.sleep(98) # {os.getpid()}"
 

@@ -1,12 +1,14 @@
 """Building blocks of crash-safe changes: files that appear complete, with the right attributes, and durably."""
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from nodeupgrade.api.values import Digest
 from nodeupgrade.ports.disk import Disk, Status
 
 LEFTOVER = ".nodeupgrade-new"
@@ -68,6 +70,14 @@ def read_chunks(path: Path, *, disk: Disk = os) -> Iterator[bytes]:
             yield chunk
     finally:
         disk.close(descriptor)
+
+
+def digest_of(path: Path, *, disk: Disk = os) -> Digest:
+    """Return the SHA-256 of the content of a file."""
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path, disk=disk):
+        digest.update(chunk)
+    return Digest(digest.hexdigest())
 
 
 def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:

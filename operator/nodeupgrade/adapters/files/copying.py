@@ -2,14 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files.atomic import sync_directory
+from nodeupgrade.adapters.files.atomic import CHUNK, fresh_beside, write_all
 from nodeupgrade.adapters.files.opening import opened
 from nodeupgrade.ports.artifacts import CopyError
-
-_CHUNK_BYTES = 1024 * 1024
 
 
 def copy(root: Path, source: PurePosixPath, destination: Path) -> str:
@@ -21,34 +18,14 @@ def copy(root: Path, source: PurePosixPath, destination: Path) -> str:
     Raises:
         CopyError: the source is missing, a link or not a regular file, or the destination cannot be written.
     """
-    partial = destination.with_name(f".{destination.name}.partial")
+    digest = hashlib.sha256()
     try:
-        with opened(root, source) as file:
-            digest = _write(_chunks(file), partial)
-        partial.rename(destination)
-        sync_directory(destination.parent)
+        with opened(root, source) as file, fresh_beside(destination, mode=0o755) as fresh:
+            while chunk := os.read(file, CHUNK):
+                digest.update(chunk)
+                write_all(fresh, chunk)
     except (FileNotFoundError, NotADirectoryError) as error:
-        partial.unlink(missing_ok=True)
         raise CopyError(f"cannot copy {source} because it does not exist; check the path") from error
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise CopyError(f"cannot copy {source} to {destination}: {error.strerror or error}") from error
-    return digest
-
-
-def _chunks(file: int) -> Iterator[bytes]:
-    while chunk := os.read(file, _CHUNK_BYTES):
-        yield chunk
-
-
-def _write(chunks: Iterator[bytes], target: Path) -> str:
-    digest = hashlib.sha256()
-    target.unlink(missing_ok=True)
-    with target.open("xb") as writer:
-        for chunk in chunks:
-            digest.update(chunk)
-            writer.write(chunk)
-        os.fchmod(writer.fileno(), 0o755)
-        writer.flush()
-        os.fsync(writer.fileno())
     return digest.hexdigest()

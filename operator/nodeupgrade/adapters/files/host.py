@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files.atomic import (
     LEFTOVER,
     carry_attributes,
+    digest_of,
     exists,
     fresh_beside,
     is_regular,
@@ -69,12 +69,7 @@ class HostFiles:
     def digest(self, path: PurePosixPath) -> Digest | None:
         with _translated(f"cannot read {path}"):
             resolved = self._existing(path)
-            if resolved is None:
-                return None
-            digest = hashlib.sha256()
-            for chunk in read_chunks(resolved, disk=self._disk):
-                digest.update(chunk)
-            return Digest(digest.hexdigest())
+            return None if resolved is None else digest_of(resolved, disk=self._disk)
 
     def size(self, path: PurePosixPath) -> int | None:
         with _translated(f"cannot read {path}"):

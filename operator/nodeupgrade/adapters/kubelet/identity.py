@@ -11,9 +11,12 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.kubelet.credentials import Credentials, Material
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
@@ -150,3 +153,28 @@ def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
         connected.close()
         raise OSError("who answers there does not show the certificate that the kubelet keeps on disk")
     return connected
+
+
+# The Lease of one node, read and written with its kubelet's credentials.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletLease:
+    """Implements ports.lease.LeaseApi."""
+
+    credentials: Credentials
+    node: str
+
+    def read(self) -> Json:
+        return self._ask("GET", None)
+
+    def replace(self, lease: Json) -> None:
+        self._ask("PUT", lease)
+
+    def _ask(self, verb: str, body: Json | None) -> Json:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
+        answer = ask(self.credentials, verb, path, body)
+        if answer.status != http.client.OK:
+            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
+        lease: Json = json.loads(answer.text)
+        return lease
