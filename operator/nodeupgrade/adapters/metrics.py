@@ -64,150 +64,70 @@ class MetricSpec:
         return self.name + {MetricKind.COUNTER: "_total", MetricKind.INFO: "_info"}.get(self.kind, "")
 
 
-NODES = MetricSpec(
-    "nodes",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "nodes that the NodeUpgrade has claimed; phase is the verdict (Succeeded, RolledBack, …) if there is one, "
-    "otherwise the phase that the node reports (Pending, Running, …)",
-    ("upgrade", "wave", "phase"),
-)
-IN_FLIGHT = MetricSpec("inflight", MetricKind.GAUGE, MetricSubject.NODES, "nodes that hold a slot", ("upgrade",))
-PAUSED = MetricSpec(
-    "paused",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "1 if no further node is started because of spec.action: Pause, the pause annotation, or the failure threshold",
-    ("upgrade",),
-)
-PHASE = MetricSpec(
-    "phase", MetricKind.GAUGE, MetricSubject.NODES, "1 for the phase of the NodeUpgrade", ("upgrade", "phase")
-)
-CONDITION = MetricSpec(
-    "condition",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "1 for each condition of the NodeUpgrade, with its status (True, False or Unknown) and its reason",
-    ("upgrade", "type", "status", "reason"),
-)
+# fmt: off
+
+COUNTER, GAUGE, HISTOGRAM, INFO = MetricKind
+ABOUT_NODES, OPERATOR = MetricSubject
 NAMED_NODES = 20
-FLIGHT = MetricSpec(
-    "node_inflight_seconds",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    f"time that a node has been in flight, by name for the {NAMED_NODES} nodes of each NodeUpgrade that have been so "
-    "longest",
-    ("upgrade", "node"),
-)
-NODE_TIMEOUT = MetricSpec(
-    "node_timeout_seconds",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "spec.timeouts.node: time after which the run of a node is aborted",
-    ("upgrade",),
-)
-KUBELET_DOWN = MetricSpec(
-    "kubelet_down_seconds",
-    MetricKind.HISTOGRAM,
-    MetricSubject.NODES,
-    "time that a run was without a healthy kubelet, for runs that stopped it; a node counts as lost after 40 s up to "
-    "Kubernetes 1.31, after 50 s from 1.32 on",
-    buckets=(0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300),
-)
-REWRITTEN = MetricSpec(
-    "containers_rewritten", MetricKind.COUNTER, MetricSubject.NODES, "containers whose stored hash was rewritten"
-)
-RESTARTED = MetricSpec(
-    "containers_restarted",
-    MetricKind.COUNTER,
-    MetricSubject.NODES,
-    "containers that were restarted; investigate anything above 0",
-)
-FLAPS = MetricSpec(
-    "readiness_flaps",
-    MetricKind.COUNTER,
-    MetricSubject.NODES,
-    "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 "
-    "where nodes are guarded",
-)
-HASHES = MetricSpec(
-    "containers_by_hash",
-    MetricKind.GAUGE,
-    MetricSubject.NODES,
-    "running containers by the minor version that computes their stored hash (unknown: none does), as each node has "
-    "counted them in its last plan or run",
-    ("kubelet",),
-)
-ROLLBACKS = MetricSpec(
-    "rollbacks",
-    MetricKind.COUNTER,
-    MetricSubject.NODES,
-    "runs that were rolled back, or could not be, by the reason of the verdict",
-    ("reason",),
-)
-PASSES = MetricSpec(
-    "reconcile",
-    MetricKind.COUNTER,
-    MetricSubject.OPERATOR,
-    "NodeUpgrades and nodes in flight that were reconciled: success, conflict (another client wrote meanwhile; retried "
-    "at once), error (the API server did not do it; retried later), internal_error (a defect of the operator; retried "
-    "later, others go on)",
-    ("result",),
-)
-PASS_DURATION = MetricSpec(
-    "reconcile_duration_seconds",
-    MetricKind.HISTOGRAM,
-    MetricSubject.OPERATOR,
+
+NODES = MetricSpec("nodes", GAUGE, ABOUT_NODES,
+    "nodes that the NodeUpgrade has claimed; phase is the verdict (Succeeded, RolledBack, …) if there is "
+    "one, otherwise the phase that the node reports (Pending, Running, …)", ("upgrade", "wave", "phase"))
+IN_FLIGHT = MetricSpec("inflight", GAUGE, ABOUT_NODES, "nodes that hold a slot", ("upgrade",))
+PAUSED = MetricSpec("paused", GAUGE, ABOUT_NODES,
+    "1 if no further node is started because of spec.action: Pause, the pause annotation, or the failure "
+    "threshold", ("upgrade",))
+PHASE = MetricSpec("phase", GAUGE, ABOUT_NODES, "1 for the phase of the NodeUpgrade", ("upgrade", "phase"))
+CONDITION = MetricSpec("condition", GAUGE, ABOUT_NODES,
+    "1 for each condition of the NodeUpgrade, with its status (True, False or Unknown) and its reason",
+    ("upgrade", "type", "status", "reason"))
+FLIGHT = MetricSpec("node_inflight_seconds", GAUGE, ABOUT_NODES,
+    f"time that a node has been in flight, by name for the {NAMED_NODES} nodes of each NodeUpgrade that "
+    "have been so longest", ("upgrade", "node"))
+NODE_TIMEOUT = MetricSpec("node_timeout_seconds", GAUGE, ABOUT_NODES,
+    "spec.timeouts.node: time after which the run of a node is aborted", ("upgrade",))
+KUBELET_DOWN = MetricSpec("kubelet_down_seconds", HISTOGRAM, ABOUT_NODES,
+    "time that a run was without a healthy kubelet, for runs that stopped it; a node counts as lost after "
+    "40 s up to Kubernetes 1.31, after 50 s from 1.32 on", buckets=(0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300))
+REWRITTEN = MetricSpec("containers_rewritten", COUNTER, ABOUT_NODES, "containers whose stored hash was rewritten")
+RESTARTED = MetricSpec("containers_restarted", COUNTER, ABOUT_NODES,
+    "containers that were restarted; investigate anything above 0")
+FLAPS = MetricSpec("readiness_flaps", COUNTER, ABOUT_NODES,
+    "pods that were reported unready during a run although their containers kept running, at most 20 of "
+    "each run; 0 where nodes are guarded")
+HASHES = MetricSpec("containers_by_hash", GAUGE, ABOUT_NODES,
+    "running containers by the minor version that computes their stored hash (unknown: none does), as "
+    "each node has counted them in its last plan or run", ("kubelet",))
+ROLLBACKS = MetricSpec("rollbacks", COUNTER, ABOUT_NODES,
+    "runs that were rolled back, or could not be, by the reason of the verdict", ("reason",))
+PASSES = MetricSpec("reconcile", COUNTER, OPERATOR,
+    "NodeUpgrades and nodes in flight that were reconciled: success, conflict (another client wrote "
+    "meanwhile; retried at once), error (the API server did not do it; retried later), internal_error (a "
+    "defect of the operator; retried later, others go on)", ("result",))
+PASS_DURATION = MetricSpec("reconcile_duration_seconds", HISTOGRAM, OPERATOR,
     "time that it took to reconcile a NodeUpgrade or a node in flight",
-    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60),
-)
-LEADER = MetricSpec(
-    "leader",
-    MetricKind.GAUGE,
-    MetricSubject.OPERATOR,
-    "1 for the replica that leads and therefore writes; 0 for those that stand by",
-)
-QUEUED = "NodeUpgrades and nodes in flight that wait for their turn, including those that are due later"
-QUEUE_DEPTH = MetricSpec("queue_depth", MetricKind.GAUGE, MetricSubject.OPERATOR, QUEUED)
-SYNCED = MetricSpec(
-    "informer_synced",
-    MetricKind.GAUGE,
-    MetricSubject.OPERATOR,
-    "1 once every object of the kind was listed; before that, the operator writes nothing",
-    ("kind",),
-)
-EVENT_AGE = MetricSpec(
-    "informer_last_event_age_seconds",
-    MetricKind.GAUGE,
-    MetricSubject.OPERATOR,
-    "time since the last event of the kind from the API server; bookmarks come every minute, so more than 3 minutes "
-    "mean that the API server is not reached",
-    ("kind",),
-)
-RELISTS = MetricSpec(
-    "informer_relists",
-    MetricKind.COUNTER,
-    MetricSubject.OPERATOR,
-    "complete lists: start, periodic (every 15 minutes), expired (410), error, behind (another client wrote the "
-    "NodeUpgrade, and the watch had not caught up after a second)",
-    ("kind", "reason"),
-)
-REQUESTS = MetricSpec(
-    "api_requests",
-    MetricKind.COUNTER,
-    MetricSubject.OPERATOR,
-    "responses of the API server by HTTP verb (WATCH for a watch) and status; none for no response; responses to kopf, "
-    "which watches NodeUpgrades, are not counted",
-    ("verb", "code"),
-)
-LOOP_LAG = MetricSpec(
-    "event_loop_lag_seconds",
-    MetricKind.HISTOGRAM,
-    MetricSubject.OPERATOR,
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60))
+LEADER = MetricSpec("leader", GAUGE, OPERATOR,
+    "1 for the replica that leads and therefore writes; 0 for those that stand by")
+QUEUE_DEPTH = MetricSpec("queue_depth", GAUGE, OPERATOR,
+    "NodeUpgrades and nodes in flight that wait for their turn, including those that are due later")
+SYNCED = MetricSpec("informer_synced", GAUGE, OPERATOR,
+    "1 once every object of the kind was listed; before that, the operator writes nothing", ("kind",))
+EVENT_AGE = MetricSpec("informer_last_event_age_seconds", GAUGE, OPERATOR,
+    "time since the last event of the kind from the API server; bookmarks come every minute, so more than "
+    "3 minutes mean that the API server is not reached", ("kind",))
+RELISTS = MetricSpec("informer_relists", COUNTER, OPERATOR,
+    "complete lists: start, periodic (every 15 minutes), expired (410), error, behind (another client "
+    "wrote the NodeUpgrade, and the watch had not caught up after a second)", ("kind", "reason"))
+REQUESTS = MetricSpec("api_requests", COUNTER, OPERATOR,
+    "responses of the API server by HTTP verb (WATCH for a watch) and status; none for no response; "
+    "responses to kopf, which watches NodeUpgrades, are not counted", ("verb", "code"))
+LOOP_LAG = MetricSpec("event_loop_lag_seconds", HISTOGRAM, OPERATOR,
     "lateness of a half-second timer; the same event loop answers the liveness probe",
-    buckets=(0.001, 0.01, 0.1, 0.5, 1, 5, 30),
-)
-BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the version of the operator", ("version",))
+    buckets=(0.001, 0.01, 0.1, 0.5, 1, 5, 30))
+BUILD = MetricSpec("build", INFO, OPERATOR, "1; the version of the operator", ("version",))
+
+# fmt: on
 
 METRICS = (
     NODES, IN_FLIGHT, FLIGHT, NODE_TIMEOUT, PHASE, CONDITION, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS,

@@ -237,37 +237,28 @@ def given_up(run_id: str, error: Exception) -> TaskStatus:
 # just starts over.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Precheck:
     """Prechecks one node for one task."""
 
-    def __init__(
-        self,
-        settings: AgentSettings,
-        kube: NodeSideKube,
-        host: HostView,
-        *,
-        runs: AgentRuns,
-        artifacts: Artifacts,
-        report: ReportStatus,
-    ) -> None:
-        self._settings = settings
-        self._artifacts = artifacts
-        self._host = host
-        self._examiner = Examiner(settings, kube, host)
-        self._runs = runs
-        self._report_status = report
+    settings: AgentSettings
+    host: HostView
+    runs: AgentRuns
+    examiner: Examiner
+    artifacts: Artifacts
+    report_status: ReportStatus
 
     async def report(self, task: Task) -> TaskStatus:
         """Examine the node and return what an upgrade would do, or everything that forbids it."""
-        run = self._settings.run_id
+        run = self.settings.run_id
         message = "looking at the node; nothing is touched"
-        await self._report_status(
+        await self.report_status(
             TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
         )
         try:
-            self._settings.require_approved(task.spec)
+            self.settings.require_approved(task.spec)
             await asyncio.to_thread(self._require_no_run)
-            await asyncio.to_thread(self._examiner.program, task)
+            await asyncio.to_thread(self.examiner.program, task)
             examination = await self._examine(task)
             forecast = preview(examination)
         except Refused as refusal:
@@ -281,17 +272,17 @@ class Precheck:
 
     async def _examine(self, task: Task) -> Examination:
         try:
-            settings = await self._examiner.informed(task)
+            settings = await self.examiner.informed(task)
             candidate = await asyncio.to_thread(self._borrow, settings, task)
-            files = await asyncio.to_thread(take, settings, self._artifacts, task.spec.files)
-            return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate, files)
+            files = await asyncio.to_thread(take, settings, self.artifacts, task.spec.files)
+            return await self.examiner.settled(task, attempt_of(self.settings.run_id, 1), candidate, files)
         finally:
-            await asyncio.to_thread(give_back, self._settings)
+            await asyncio.to_thread(give_back, self.settings)
 
     def _borrow(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
         """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
         try:
-            return borrow(settings, self._artifacts, self._host, task.spec.artifact)
+            return borrow(settings, self.artifacts, self.host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 
@@ -302,7 +293,7 @@ class Precheck:
             Refused: an earlier run has begun and is not over.
         """
         try:
-            run = self._runs.begun()
+            run = self.runs.begun()
         except Inconsistent as error:
             raise not_over(error) from error
         if run is not None:

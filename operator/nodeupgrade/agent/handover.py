@@ -5,6 +5,7 @@ its deadline passes, or the executor does not start. After that, only the execut
 """
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
@@ -38,27 +39,17 @@ ABSENT_POLLS = 60
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """Hands over and watches one attempt at a time."""
 
-    def __init__(
-        self,
-        settings: AgentSettings,
-        kube: NodeSideKube,
-        *,
-        runs: AgentRuns,
-        executor: ExecutorService,
-        reporter: TaskReporter,
-        guard: Guard,
-        pods: PodWatch,
-    ) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._runs = runs
-        self._executor = executor
-        self._reporter = reporter
-        self._guard = guard
-        self._pods = pods
+    settings: AgentSettings
+    kube: NodeSideKube
+    runs: AgentRuns
+    executor: ExecutorService
+    reporter: TaskReporter
+    guard: Guard
+    pods: PodWatch
 
     async def begin(self, plan: RunPlan) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -72,19 +63,19 @@ class Handover:
         Raises:
             Released: nothing was started, and the task does not ask for the run any more.
         """
-        await self._reporter.report_until_accepted(self._planned_status(plan))
+        await self.reporter.report_until_accepted(self._planned_status(plan))
         try:
             obstacle = await self._obstacle(plan)
             if obstacle is None:
                 await self._hand_over(plan)
                 return None
         except Released:
-            await self._executor.withdraw(plan)
+            await self.executor.withdraw(plan)
             raise
         except NodeUpgradeError as error:
             log.warning("handover_failed", error=str(error))
             obstacle = self._failed(Reason.STEP_FAILED, str(error))
-        return obstacle if await self._executor.withdraw(plan) else None
+        return obstacle if await self.executor.withdraw(plan) else None
 
     async def watch(self, plan: RunPlan, attempt: RunId) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or the executor stops for good.
@@ -95,21 +86,21 @@ class Handover:
         Raises:
             Released: the plan was withdrawn, and the task does not ask for the run any more.
         """
-        await self._pods.begin()
+        await self.pods.begin()
         absent = polls = 0
         unit_state = ""
         while True:
-            journal = await asyncio.to_thread(self._runs.read_journal, attempt)
-            if journal.finished is not None or self._runs.trouble(attempt) is not None:
+            journal = await asyncio.to_thread(self.runs.read_journal, attempt)
+            if journal.finished is not None or self.runs.trouble(attempt) is not None:
                 return journal
-            await self._reporter.report(self._status(plan, journal, unit_state))
+            await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan, attempt)
             polls += 1
             if polls % READ_TASK_EVERY == 0:
-                absent = 0 if await asyncio.to_thread(self._executor.runs) else absent + READ_TASK_EVERY
+                absent = 0 if await asyncio.to_thread(self.executor.runs) else absent + READ_TASK_EVERY
                 lost = absent >= ABSENT_POLLS
-                unit_state = await asyncio.to_thread(self._executor.state) if absent else ""
-                task = await self._reporter.read_or_recall()
+                unit_state = await asyncio.to_thread(self.executor.state) if absent else ""
+                task = await self.reporter.read_or_recall()
                 await self._forward_abort(task, attempt)
                 if (
                     not journal.records
@@ -117,13 +108,13 @@ class Handover:
                 ):
                     return status
                 if lost:
-                    await self._executor.ensure_running(plan)
+                    await self.executor.ensure_running(plan)
                     absent = 0
             await asyncio.sleep(POLL_SECONDS)
 
     def never_started(self) -> TaskStatus:
         """Return the status of a run that was called off before it began."""
-        return failed_status(self._settings.run_id, Reason.ABORTED, "aborted before anything was touched")
+        return failed_status(self.settings.run_id, Reason.ABORTED, "aborted before anything was touched")
 
     async def _obstacle(self, plan: RunPlan) -> TaskStatus | None:
         """Obtain the guard if the task wants it, and return the terminal status if something forbids to go on.
@@ -134,24 +125,24 @@ class Handover:
             Released: the task does not ask for the run any more.
             StepFailed: the bundle cannot be staged on the node.
         """
-        task = await self._reporter.read()
+        task = await self.reporter.read()
         if not may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
-        if not task.spec.guard.wanted or await asyncio.to_thread(self._executor.handed_over, plan):
+        if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
             return None
-        await self._executor.stage_bundle()  # before asking, since an answer expires soon
-        task = await self._guard.obtain(plan, self._reporter)
+        await self.executor.stage_bundle()  # before asking, since an answer expires soon
+        task = await self.guard.obtain(plan, self.reporter)
         if not may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
-        if self._guard.lacking(task):
-            return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self._guard.report.detail)
+        if self.guard.lacking(task):
+            return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
         return None
 
     async def _hand_over(self, plan: RunPlan) -> None:
-        await self._pods.begin()
-        await asyncio.to_thread(self._runs.write_guard, plan.run_id, self._guard.report)
-        await self._reporter.report(self._planned_status(plan))
-        await self._executor.hand_over(plan)
+        await self.pods.begin()
+        await asyncio.to_thread(self.runs.write_guard, plan.run_id, self.guard.report)
+        await self.reporter.report(self._planned_status(plan))
+        await self.executor.hand_over(plan)
 
     async def _withdraw_unwanted(self, plan: RunPlan, task: Task | None, unit_state: str) -> TaskStatus | None:
         """Withdraw a plan that no executor has begun, if there is a reason to; a failure is retried at a later poll.
@@ -169,7 +160,7 @@ class Handover:
         if wanted and not unit_state:
             return None
         try:
-            if not await self._executor.withdraw(plan):
+            if not await self.executor.withdraw(plan):
                 return None
         except NodeUpgradeError as error:
             log.warning("run_withdrawal_failed", error=str(error))
@@ -184,7 +175,7 @@ class Handover:
         if task is None or not (task.is_late(datetime.now(UTC)) or task.spec.action is TaskAction.ABORT):
             return
         try:
-            await asyncio.to_thread(self._runs.request_abort, attempt)
+            await asyncio.to_thread(self.runs.request_abort, attempt)
         except OSError as error:
             log.warning("abort_delivery_failed", error=str(error))
 
@@ -194,30 +185,30 @@ class Handover:
         Containers of deleted pods end for a reason other than the upgrade. The hashes of new pods cannot be computed
         on the node, which lacks their specs.
         """
-        wants_deleted, wants_newcomers = self._runs.deleted_pods_wanted(attempt), self._runs.newcomers_wanted(attempt)
+        wants_deleted, wants_newcomers = self.runs.deleted_pods_wanted(attempt), self.runs.newcomers_wanted(attempt)
         if not (wants_deleted or wants_newcomers):
             return
         try:
-            pods = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), REQUEST_SECONDS)
+            pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), REQUEST_SECONDS)
         except (NodeUpgradeError, TimeoutError):
             return
         try:
             if wants_deleted:
                 deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
-                await asyncio.to_thread(self._runs.report_deleted, attempt, deleted | self._pods.removed)
+                await asyncio.to_thread(self.runs.report_deleted, attempt, deleted | self.pods.removed)
             if wants_newcomers:
                 new = newcomers(plan, map(parse_pod, pods))
-                await asyncio.to_thread(self._runs.report_newcomers, attempt, new)
+                await asyncio.to_thread(self.runs.report_newcomers, attempt, new)
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 
     def _status(self, plan: RunPlan, journal: Journal, unit_state: str) -> TaskStatus:
         if unit_state and not journal.records:
-            return not_started_status(self._settings.run_id, plan, unit_state)
-        return run_status(self._settings.run_id, plan, journal)
+            return not_started_status(self.settings.run_id, plan, unit_state)
+        return run_status(self.settings.run_id, plan, journal)
 
     def _planned_status(self, plan: RunPlan) -> TaskStatus:
-        return run_status(self._settings.run_id, plan, Journal())
+        return run_status(self.settings.run_id, plan, Journal())
 
     def _failed(self, reason: Reason, why: str) -> TaskStatus:
-        return failed_status(self._settings.run_id, reason, f"{why}{AND_UNTOUCHED}")
+        return failed_status(self.settings.run_id, reason, f"{why}{AND_UNTOUCHED}")

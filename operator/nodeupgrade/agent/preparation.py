@@ -37,34 +37,26 @@ from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.journal import AgentRuns
-from nodeupgrade.ports.kube import NodeSideKube
 
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """Prepares one attempt at upgrading this node."""
+    """Prepares one attempt at upgrading this node.
 
-    def __init__(
-        self,
-        settings: AgentSettings,
-        kube: NodeSideKube,
-        host: Host,
-        *,
-        runs: AgentRuns,
-        executor: ExecutorService,
-        artifacts: Artifacts,
-        report: ReportStatus,
-        failpoint: Callable[[RunPlan], RunPlan],
-    ) -> None:
-        self._settings = settings
-        self._failpoint = failpoint
-        self._runs = runs
-        self._executor = executor
-        self._artifacts = artifacts
-        self._report_status = report
-        self._host = host
-        self._examiner = Examiner(settings, kube, host)
+    Attributes:
+        failpoint: every new plan passes through it; a test may spoil the plan there.
+    """
+
+    settings: AgentSettings
+    host: Host
+    runs: AgentRuns
+    executor: ExecutorService
+    examiner: Examiner
+    artifacts: Artifacts
+    report: ReportStatus
+    failpoint: Callable[[RunPlan], RunPlan]
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
         """Stage and plan.
@@ -75,53 +67,51 @@ class Preparation:
         try:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
-                await self._executor.try_out()
-                plan = self._failpoint(examination.plan)
-                await asyncio.to_thread(self._runs.write_plan, plan)
+                await self.executor.try_out()
+                plan = self.failpoint(examination.plan)
+                await asyncio.to_thread(self.runs.write_plan, plan)
                 return plan
-            status = refusal_status(self._settings.run_id, examination.findings, census=examination.census)
+            status = refusal_status(self.settings.run_id, examination.findings, census=examination.census)
         except Refused as refusal:
-            status = refusal_status(self._settings.run_id, (refusal.finding,))
+            status = refusal_status(self.settings.run_id, (refusal.finding,))
         except Exception as error:
             log.exception("run_given_up")
-            status = given_up(self._settings.run_id, error)
+            status = given_up(self.settings.run_id, error)
         log.info("node_left_unchanged", reason=status.reason, message=status.message)
         await asyncio.to_thread(self._forget_staged, task)
         return status
 
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
-        self._settings.require_approved(task.spec)
-        await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
-        program = await asyncio.to_thread(self._examiner.program, task)
-        await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
-        settings = await self._examiner.informed(task)
+        self.settings.require_approved(task.spec)
+        await asyncio.to_thread(self.executor.rest, task.spec.kubelet.unit)
+        program = await asyncio.to_thread(self.examiner.program, task)
+        await self.report(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
+        settings = await self.examiner.informed(task)
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
         files = await asyncio.to_thread(self._stage_files, settings, task)
-        await self._report_status(
-            self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched")
-        )
-        return await self._examiner.settled(task, attempt, candidate, files)
+        await self.report(self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
+        return await self.examiner.settled(task, attempt, candidate, files)
 
     def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
-        staged = stage(settings, self._artifacts, self._host.files, task.spec.artifact, program)
-        return Replacement(program=staged, digest=self._host.files.digest(staged))
+        staged = stage(settings, self.artifacts, self.host.files, task.spec.artifact, program)
+        return Replacement(program=staged, digest=self.host.files.digest(staged))
 
     def _stage_files(self, settings: AgentSettings, task: Task) -> tuple[NewFile, ...]:
-        new = take(settings, self._artifacts, task.spec.files)
-        stage_files(self._host.files, new)
+        new = take(settings, self.artifacts, task.spec.files)
+        stage_files(self.host.files, new)
         return new
 
     def _forget_staged(self, task: Task) -> None:
         try:
-            program = self._examiner.running(task).program
-            if program is not None and self._executor.unneeded():
-                self._host.files.remove(staged_path(program))
-                forget_files(self._host.files, (file.path for file in task.spec.files))
+            program = self.examiner.running(task).program
+            if program is not None and self.executor.unneeded():
+                self.host.files.remove(staged_path(program))
+                forget_files(self.host.files, (file.path for file in task.spec.files))
         except NodeUpgradeError as error:
             log.warning("staged_kubelet_not_removed", error=str(error))
 
     def _progress(self, phase: TaskPhase, message: str) -> TaskStatus:
-        return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
+        return TaskStatus(run_id=self.settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
 
 
 # Finds earlier runs on the node: one that is still going on, or one whose result was never reported.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from nodeupgrade.agent.examine import Precheck, given_up
+from nodeupgrade.agent.examine import Examiner, Precheck, given_up
 from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.agent.host.executor_service import ExecutorService
@@ -80,25 +80,28 @@ class Agent:
         self._pods = PodWatch(settings, kube)
         self._reporter = TaskReporter(settings, kube, self._complete)
         self._handover = Handover(
-            settings,
-            kube,
+            settings=settings,
+            kube=kube,
             runs=runs,
             executor=self._executor,
             reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
         )
+        examiner, report = Examiner(settings, kube, host), self._reporter.report
         self._preparation = Preparation(
-            settings,
-            kube,
-            host,
+            settings=settings,
+            host=host,
             runs=runs,
             executor=self._executor,
+            examiner=examiner,
             artifacts=artifacts,
-            report=self._reporter.report,
+            report=report,
             failpoint=failpoint,
         )
-        self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, report=self._reporter.report)
+        self._precheck = Precheck(
+            settings=settings, host=host, runs=runs, examiner=examiner, artifacts=artifacts, report_status=report
+        )
         self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)
         self._previous: _Attempts | None = None
         self._runs_to_report = {settings.run_id}

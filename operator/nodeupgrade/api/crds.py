@@ -14,7 +14,7 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.spec import SPEC
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 
-_AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 def _ready(field: str) -> str:
@@ -36,33 +36,21 @@ UPGRADE_KIND = Kind(
     spec=SPEC,
     status=schema_of(UpgradeStatus),
     columns=(
-        Column(name="Version", path=".spec.version"),
-        Column(name="Phase", path=".status.phase"),
-        Column(name="Progress", path=".status.progress"),
-        Column(name="Reason", path=_ready("reason")),
-        Column(
-            name="Failed",
-            path=".status.failed",
-            type="integer",
-            description="Nodes that failed or were rolled back",
-            wide=True,
-        ),
-        Column(
-            name="Restarts",
-            path=".status.containers.restarted",
-            type="integer",
-            description="Containers restarted",
-            wide=True,
-        ),
-        Column(name="Wave", path=".status.currentWave.name", wide=True),
+        Column("Version", ".spec.version"),
+        Column("Phase", ".status.phase"),
+        Column("Progress", ".status.progress"),
+        Column("Reason", _ready("reason")),
+        Column("Failed", ".status.failed", "integer", "Nodes that failed or were rolled back", wide=True),
+        Column("Restarts", ".status.containers.restarted", "integer", "Containers restarted", wide=True),
+        Column("Wave", ".status.currentWave.name", wide=True),
         replace(_AGE, wide=True),
-        Column(name="Ready", path=_ready("status"), wide=True),
-        Column(name="Action", path=".spec.action", wide=True),
-        Column(name="Skipped", path=".status.counts.skipped", type="integer", wide=True),
-        Column(name="Started", path=".status.startedAt", type="date", wide=True),
+        Column("Ready", _ready("status"), wide=True),
+        Column("Action", ".spec.action", wide=True),
+        Column("Skipped", ".status.counts.skipped", "integer", wide=True),
+        Column("Started", ".status.startedAt", "date", wide=True),
         # Not a date: kubectl shows dates as an age, and future ones as <invalid>.
-        Column(name="Next Window", path=".status.nextWindow", wide=True),
-        Column(name="Message", path=_ready("message"), wide=True),
+        Column("Next Window", ".status.nextWindow", wide=True),
+        Column("Message", _ready("message"), wide=True),
     ),
     comment=(
         "One rollout of one kubelet version. What may not change is checked by the API server (CEL, Kubernetes 1.25",
@@ -79,38 +67,30 @@ TASK_KIND = Kind(
     spec=schema_of(TaskSpec),
     status=schema_of(TaskStatus),
     columns=(
-        Column(name="Upgrade", path=".spec.upgradeRef.name"),
-        Column(name="Wave", path=".spec.wave", wide=True),
-        Column(name="Phase", path=".status.phase"),
-        Column(name="From", path=".spec.fromVersion", wide=True),
-        Column(name="To", path=".spec.toVersion"),
-        Column(name="Restarted", path=".status.containers.restarted", type="integer"),
-        Column(
-            name="Down(s)",
-            path=".status.kubelet.downSeconds",
-            type="number",
-            description="Seconds without a kubelet",
-            wide=True,
-        ),
+        Column("Upgrade", ".spec.upgradeRef.name"),
+        Column("Wave", ".spec.wave", wide=True),
+        Column("Phase", ".status.phase"),
+        Column("From", ".spec.fromVersion", wide=True),
+        Column("To", ".spec.toVersion"),
+        Column("Restarted", ".status.containers.restarted", "integer"),
+        Column("Down(s)", ".status.kubelet.downSeconds", "number", "Seconds without a kubelet", wide=True),
         _AGE,
-        Column(name="Order", path=".spec.order", type="integer", wide=True),
-        Column(name="Action", path=".spec.action", wide=True),
-        Column(name="Run", path=".spec.runID", wide=True),
-        Column(name="Verdict", path=".spec.verdict.outcome", wide=True),
+        Column("Order", ".spec.order", "integer", wide=True),
+        Column("Action", ".spec.action", wide=True),
+        Column("Run", ".spec.runID", wide=True),
+        Column("Verdict", ".spec.verdict.outcome", wide=True),
+        Column("Own Cordon", ".spec.cordon.byUs", "boolean", "Cordoned for the run", wide=True),
         Column(
-            name="Own Cordon", path=".spec.cordon.byUs", type="boolean", description="Cordoned for the run", wide=True
-        ),
-        Column(
-            name="Would Restart",
-            path=".status.preview.wouldRestart",
-            type="integer",
-            description="Containers that a plain kubelet swap would restart",
+            "Would Restart",
+            ".status.preview.wouldRestart",
+            "integer",
+            "Containers that a plain kubelet swap would restart",
             wide=True,
         ),
-        Column(name="Reason", path=".status.reason", wide=True),
-        Column(name="Message", path=".status.message", wide=True),
-        Column(name="Check", path=".status.hazards[0].check", description="What found the first hazard", wide=True),
-        Column(name="Hazard", path=".status.hazards[0].detail", description="The first hazard", wide=True),
+        Column("Reason", ".status.reason", wide=True),
+        Column("Message", ".status.message", wide=True),
+        Column("Check", ".status.hazards[0].check", "string", "What found the first hazard", wide=True),
+        Column("Hazard", ".status.hazards[0].detail", "string", "The first hazard", wide=True),
     ),
     rules=(
         Rule(

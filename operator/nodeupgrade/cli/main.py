@@ -5,86 +5,36 @@ import click
 from nodeupgrade import __version__
 from nodeupgrade.cli.program import Lazy, Program
 
-COMMANDS: dict[str, tuple[Lazy, ...]] = {
+COMMANDS = {
     "Look": (
+        Lazy("check", "check", "Say whether the installation could carry out a rollout."),
+        Lazy("plan", "plan", "Say what the NodeUpgrade in FILE would do to the cluster, without touching anything."),
+        Lazy("status", "status", "Show how rollouts stand."),
         Lazy(
-            "check",
-            "nodeupgrade.cli.commands.check:check_command",
-            "Say whether the installation could carry out a rollout.",
+            "failures", "node", "List the nodes of a rollout that failed, were rolled back or refused, and what to do."
         ),
-        Lazy(
-            "plan",
-            "nodeupgrade.cli.commands.plan:plan_command",
-            "Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.",
-        ),
-        Lazy("status", "nodeupgrade.cli.commands.status:status_command", "Show how rollouts stand."),
-        Lazy(
-            "failures",
-            "nodeupgrade.cli.commands.node:failures_command",
-            "List the nodes of a rollout that failed, were rolled back or refused, and what to do.",
-        ),
-        Lazy(
-            "explain-node",
-            "nodeupgrade.cli.commands.node:explain_node_command",
-            "Say everything that is known about one node.",
-        ),
-        Lazy(
-            "evidence",
-            "nodeupgrade.cli.commands.node:evidence_command",
-            "Show the proof of what was done to a node.",
-        ),
-        Lazy(
-            "hashes",
-            "nodeupgrade.cli.commands.census:hashes_command",
-            "Show how many running containers carry the hash of which kubelet.",
-        ),
+        Lazy("explain-node", "node", "Say everything that is known about one node."),
+        Lazy("evidence", "node", "Show the proof of what was done to a node."),
+        Lazy("hashes", "census", "Show how many running containers carry the hash of which kubelet."),
     ),
     "Steer": (
-        Lazy(
-            "approve",
-            "nodeupgrade.cli.commands.change:approve_command",
-            "Let a wave begin that waits for approval.",
-        ),
-        Lazy(
-            "pause",
-            "nodeupgrade.cli.commands.change:pause_command",
-            "Start no further node until the rollout is resumed.",
-        ),
-        Lazy("resume", "nodeupgrade.cli.commands.change:resume_command", "Take back a pause."),
-        Lazy(
-            "retry",
-            "nodeupgrade.cli.commands.change:retry_command",
-            "Try nodes once more that failed, were rolled back or refused.",
-        ),
-        Lazy("abort", "nodeupgrade.cli.commands.change:abort_command", "End a rollout for good."),
+        Lazy("approve", "change", "Let a wave begin that waits for approval."),
+        Lazy("pause", "change", "Start no further node until the rollout is resumed."),
+        Lazy("resume", "change", "Take back a pause."),
+        Lazy("retry", "change", "Try nodes once more that failed, were rolled back or refused."),
+        Lazy("abort", "change", "End a rollout for good."),
     ),
     "Without a cluster": (
-        Lazy("new", "nodeupgrade.cli.commands.new:new_command", "Write a NodeUpgrade to VERSION that lint accepts."),
-        Lazy(
-            "lint",
-            "nodeupgrade.cli.commands.lint:lint_command",
-            "Check NodeUpgrades in FILES without a cluster; '-' reads standard input.",
-        ),
-        Lazy(
-            "hash",
-            "nodeupgrade.cli.commands.hashes:hash_command",
-            "Print the container hashes that kubelets of given versions compute.",
-        ),
-        Lazy(
-            "explain",
-            "nodeupgrade.cli.commands.hashes:explain_command",
-            "Print which containers would restart if only the kubelet were swapped, and why.",
-        ),
+        Lazy("new", "new", "Write a NodeUpgrade to VERSION that lint accepts."),
+        Lazy("lint", "lint", "Check NodeUpgrades in FILES without a cluster; '-' reads standard input."),
+        Lazy("hash", "hashes", "Print the container hashes that kubelets of given versions compute."),
+        Lazy("explain", "hashes", "Print which containers would restart if only the kubelet were swapped, and why."),
         Lazy(
             "verify",
-            "nodeupgrade.cli.commands.hashes:verify_command",
+            "hashes",
             "Say which kubelet versions could have stored the hashes of a node's running containers.",
         ),
-        Lazy(
-            "completion",
-            "nodeupgrade.cli.commands.completion:completion_command",
-            "Print the completion script for SHELL.",
-        ),
+        Lazy("completion", "completion", "Print the completion script for SHELL."),
     ),
 }
 """Commands by section of the root's help. Each is imported when it is used: all together take a second to load."""

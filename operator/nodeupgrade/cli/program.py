@@ -88,15 +88,15 @@ class CommandWithExamples(click.Command):
 class Lazy(click.Command):
     """A command of which only the name and the summary are known until it is used."""
 
-    def __init__(self, name: str, where: str, summary: str) -> None:
-        """Say where it is, as ``module:name``, and what it does: the first sentence of its help."""
+    def __init__(self, name: str, module: str, summary: str) -> None:
+        """Take its name, the module of ``cli.commands`` that has it, and the first sentence of its help."""
         super().__init__(name, short_help=summary)
-        self.where = where
+        self.module = module
 
     def load(self) -> click.Command:
         """Import it."""
-        module, _, name = self.where.partition(":")
-        return cast("click.Command", getattr(importlib.import_module(module), name))
+        module = importlib.import_module(f"nodeupgrade.cli.commands.{self.module}")
+        return cast("click.Command", getattr(module, f"{str(self.name).replace('-', '_')}_command"))
 
 
 class Program(click.Group):

@@ -71,7 +71,7 @@ class DockerRuntime:
         self._processes = processes
         self._services = services
         self._program = restart.DockerdProgram(prefix)
-        self._store = LabelStore(self._files, root=self._root, stop=self._stop, stopped=self._is_down)
+        self._store = LabelStore(files=self._files, root=self._root, stop=self._stop, stopped=self._is_down)
         self._known: dict[str, Details] = {}
         self._last_root: PurePosixPath | None = None
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -17,28 +18,21 @@ FILE = "config.v2.json"
 CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelStore:
     """The files of one dockerd.
 
-    Args:
+    Attributes:
         files: the node's files.
         root: returns dockerd's directory.
         stop: stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours.
         stopped: reports whether it is stopped.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        *,
-        root: Callable[[], PurePosixPath],
-        stop: Callable[[], None],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._files = files
-        self._root = root
-        self._stop = stop
-        self._stopped = stopped
+    files: Files
+    root: Callable[[], PurePosixPath]
+    stop: Callable[[], None]
+    stopped: Callable[[], bool]
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Return the stored configurations by container; containers without a file are left out.
@@ -46,7 +40,7 @@ class LabelStore:
         Raises:
             OddMetadata: that of a container cannot be rewritten.
         """
-        root = self._root()
+        root = self.root()
         found = ((i, self._read(root, i)) for i in ids)
         return {i: _image(i, stored.data) for i, stored in found if stored is not None}
 
@@ -100,14 +94,14 @@ class LabelStore:
 
     def _write(self, pending: Callable[[PurePosixPath], Mapping[PurePosixPath, bytes]]) -> None:
         """Write what is pending once dockerd, which may write until then, is stopped."""
-        root = self._root()
+        root = self.root()
         if not pending(root):
             return
-        self._stop()
+        self.stop()
         writes = pending(root)
         for path, data in writes.items():
-            self._files.write(path, data)
-        if not self._stopped():
+            self.files.write(path, data)
+        if not self.stopped():
             raise StepFailed(
                 "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
             )
@@ -118,7 +112,7 @@ class LabelStore:
         return stored
 
     def _read(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile | None:
-        content = self._files.read(path_of(root, container_id))
+        content = self.files.read(path_of(root, container_id))
         return None if content is None else labels.split(container_id, content)
 
 

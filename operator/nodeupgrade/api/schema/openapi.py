@@ -1,7 +1,7 @@
 """Writes schemas as OpenAPI v3 with Kubernetes' extensions, with or without CEL rules, and whole CRDs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from nodeupgrade.api.field import ListType, Rule, TransitionRule
@@ -25,7 +25,7 @@ VERSION: Final = "v1alpha1"
 PERCENT = r"(100|[1-9][0-9]?)%"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of ``kubectl get``; a ``wide`` one (priority 1) is shown only with ``-o wide``."""
 
@@ -33,7 +33,7 @@ class Column:
     path: str
     type: str = "string"
     description: str = ""
-    wide: bool = False
+    wide: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class Dockerd:
     @property
     def store(self) -> LabelStore:
         files = HostFiles(disk=self.disk)
-        return LabelStore(files, root=lambda: ROOT, stop=self.stop, stopped=lambda: not self.runs)
+        return LabelStore(files=files, root=lambda: ROOT, stop=self.stop, stopped=lambda: not self.runs)
 
     def stop(self) -> None:
         """The last thing that dockerd does is to note something about every container."""
