@@ -36,122 +36,8 @@ UNTOLD = "untold"
 KEPT = 5
 
 
-class RunMessages:
-    """The messages in the directories of runs.
-
-    Args:
-        root: parent of these directories.
-        disk: receives the system calls.
-    """
-
-    def __init__(self, root: Path, disk: Disk) -> None:
-        self._root = root
-        self._disk = disk
-
-    def report_trouble(self, run: RunId, message: str) -> None:
-        self._write(self._root / run / TROUBLE, message.encode())
-
-    def trouble(self, run: RunId) -> str | None:
-        try:
-            return self._read(self._root / run / TROUBLE).decode(errors="replace")
-        except FileNotFoundError:
-            return None
-
-    def request_abort(self, run: RunId) -> None:
-        self._write(self._directory(run) / ABORT, b"")
-
-    def abort_requested(self, run: RunId) -> bool:
-        return exists(self._directory(run) / ABORT, self._disk)
-
-    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        known = self.deleted_pods(run)
-        if not known.issuperset(pods):
-            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
-
-    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        self._ask(run, DELETIONS_WANTED)
-        return self.deleted_pods(run)
-
-    def deleted_pods_wanted(self, run: RunId) -> bool:
-        return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
-
-    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Return the pods that were deleted since the run began, as reported by the agent so far."""
-        try:
-            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            return frozenset()
-        return frozenset(PodUid(line) for line in lines)
-
-    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
-        if newcomers != self.newcomers(run):
-            self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
-
-    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
-        self._ask(run, NEWCOMERS_WANTED)
-        return self.newcomers(run)
-
-    def newcomers_wanted(self, run: RunId) -> bool:
-        return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
-
-    def newcomers(self, run: RunId) -> Newcomers | None:
-        """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
-        try:
-            return from_json(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)), strict=True)
-        except (OSError, ValueError, MalformedFileError):
-            return None
-
-    def write_guard(self, run: RunId, report: GuardReport) -> None:
-        try:
-            self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
-        except OSError as error:
-            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
-
-    def read_guard(self, run: RunId) -> GuardReport:
-        try:
-            return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
-        except (OSError, ValueError, MalformedFileError):
-            return GuardReport()
-
-    def handing_over(self, run: RunId) -> bool:
-        return exists(self._directory(run) / GUARD, self._disk)
-
-    def rescue(self, run: RunId) -> Rescue:
-        """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
-        try:
-            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
-        except FileNotFoundError:
-            return Rescue.NONE
-        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
-
-    def go_on(self, run: RunId) -> bool:
-        return exists(self._directory(run) / GO_ON, self._disk)
-
-    def beat(self, run: RunId) -> None:
-        with suppress(OSError):
-            os.utime(self._directory(run) / JOURNAL)
-
-    def _ask(self, run: RunId, question: str) -> None:
-        path = self._directory(run) / question
-        with suppress(OSError):  # an unwritten question just gets no answer
-            if not exists(path, self._disk):
-                self._write(path, b"")
-
-    def _directory(self, run: RunId) -> Path:
-        if run in {"", ".", ".."} or "/" in run:
-            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
-        return self._root / run
-
-    def _read(self, path: Path) -> bytes:
-        return b"".join(read_chunks(path, disk=self._disk))
-
-    def _write(self, path: Path, data: bytes) -> None:
-        with fresh_beside(path, mode=0o600, disk=self._disk) as fresh:
-            write_all(fresh, data, disk=self._disk)
-
-
-class RunStore(RunMessages):
-    """The runs in one directory. Implements ports.runs.AgentRuns and ports.runs.ExecutorRuns.
+class RunStore:
+    """The runs in one directory. Implements ports.journal.AgentRuns and ExecutorRuns.
 
     Args:
         root: the directory, as this process sees it; created when needed, readable by root only.
@@ -161,7 +47,8 @@ class RunStore(RunMessages):
     """
 
     def __init__(self, root: Path, *, kept: int = KEPT, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
-        super().__init__(root, disk)
+        self._root = root
+        self._disk = disk
         self._kept = kept
         self._lock = lock
 
@@ -273,6 +160,91 @@ class RunStore(RunMessages):
             with suppress(OSError):
                 self._forget(self._directory(run))
 
+    # The messages of agent and executor.
+
+    def report_trouble(self, run: RunId, message: str) -> None:
+        self._write(self._root / run / TROUBLE, message.encode())
+
+    def trouble(self, run: RunId) -> str | None:
+        try:
+            return self._read(self._root / run / TROUBLE).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def request_abort(self, run: RunId) -> None:
+        self._write(self._directory(run) / ABORT, b"")
+
+    def abort_requested(self, run: RunId) -> bool:
+        return exists(self._directory(run) / ABORT, self._disk)
+
+    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
+        known = self.deleted_pods(run)
+        if not known.issuperset(pods):
+            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
+
+    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        self._ask(run, DELETIONS_WANTED)
+        return self.deleted_pods(run)
+
+    def deleted_pods_wanted(self, run: RunId) -> bool:
+        return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
+
+    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Return the pods that were deleted since the run began, as reported by the agent so far."""
+        try:
+            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(PodUid(line) for line in lines)
+
+    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
+        if newcomers != self.newcomers(run):
+            self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
+
+    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
+        self._ask(run, NEWCOMERS_WANTED)
+        return self.newcomers(run)
+
+    def newcomers_wanted(self, run: RunId) -> bool:
+        return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
+
+    def newcomers(self, run: RunId) -> Newcomers | None:
+        """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
+        try:
+            return from_json(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
+            return None
+
+    def write_guard(self, run: RunId, report: GuardReport) -> None:
+        try:
+            self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
+        except OSError as error:
+            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
+
+    def read_guard(self, run: RunId) -> GuardReport:
+        try:
+            return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
+            return GuardReport()
+
+    def handing_over(self, run: RunId) -> bool:
+        return exists(self._directory(run) / GUARD, self._disk)
+
+    def rescue(self, run: RunId) -> Rescue:
+        """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
+        try:
+            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return Rescue.NONE
+        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+
+    def go_on(self, run: RunId) -> bool:
+        return exists(self._directory(run) / GO_ON, self._disk)
+
+    def beat(self, run: RunId) -> None:
+        with suppress(OSError):
+            os.utime(self._directory(run) / JOURNAL)
+
     def _is_finished(self, run: RunId) -> bool:
         try:
             return self.read_journal(run).finished is not None
@@ -294,6 +266,24 @@ class RunStore(RunMessages):
         for name in sorted({*names} - {PLAN}):
             self._disk.unlink(directory / name)
         self._disk.rmdir(directory)
+
+    def _ask(self, run: RunId, question: str) -> None:
+        path = self._directory(run) / question
+        with suppress(OSError):  # an unwritten question just gets no answer
+            if not exists(path, self._disk):
+                self._write(path, b"")
+
+    def _directory(self, run: RunId) -> Path:
+        if run in {"", ".", ".."} or "/" in run:
+            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
+        return self._root / run
+
+    def _read(self, path: Path) -> bytes:
+        return b"".join(read_chunks(path, disk=self._disk))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with fresh_beside(path, mode=0o600, disk=self._disk) as fresh:
+            write_all(fresh, data, disk=self._disk)
 
 
 def _checksum(document: object) -> str:

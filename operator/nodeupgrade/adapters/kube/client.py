@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
+from nodeupgrade.adapters.kube.login import log_in
 from nodeupgrade.adapters.kube.transport import (
     AheadError,
     Patience,
@@ -57,7 +57,7 @@ COUNTED_SECONDS = 60.0
 class KubeClient(TypedKube):
     """Client for the API server that exchanges raw JSON.
 
-    Use it as ``async with KubeClient.open() as kube``; see ``Transport.connect`` for the identity that it uses.
+    Use it as ``async with KubeClient.open() as kube``; see ``log_in`` for the identity that it uses.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -82,7 +82,7 @@ class KubeClient(TypedKube):
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
-        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered, impersonated)
+        transport = Transport(await log_in(kubeconfig, context, impersonated), patience or Patience(), answered)
         try:
             yield cls(transport)
         finally:
@@ -116,7 +116,7 @@ class KubeClient(TypedKube):
         return datetime.now(UTC)
 
     async def get(self, resource: Resource, name: str) -> Json:
-        return cast("Json", await self._transport.request("GET", path(resource, name)))
+        return await self._transport.request("GET", path(resource, name))
 
     async def list(
         self,
@@ -235,11 +235,10 @@ class KubeClient(TypedKube):
                 yield event(resource, line)
 
     async def create(self, resource: Resource, body: Json) -> Json:
-        return cast("Json", await self._transport.request("POST", path(resource), body=body))
+        return await self._transport.request("POST", path(resource), body=body)
 
     async def try_create(self, resource: Resource, body: Json) -> Json:
-        answer = await self._transport.request("POST", path(resource), query={"dryRun": "All"}, body=body)
-        return cast("Json", answer)
+        return await self._transport.request("POST", path(resource), query={"dryRun": "All"}, body=body)
 
     async def may(self, verb: str, resource: Resource) -> bool:
         asked = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": resource.namespace}
@@ -267,8 +266,7 @@ class KubeClient(TypedKube):
         query = {"fieldManager": field_manager} if field_manager else {}
         query |= {"dryRun": "All"} if dry_run else {}
         where, content_type = path(resource, name), "application/merge-patch+json"
-        answer = await self._transport.request("PATCH", where, query=query, body=patch, content_type=content_type)
-        return cast("Json", answer)
+        return await self._transport.request("PATCH", where, query=query, body=patch, content_type=content_type)
 
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
@@ -278,7 +276,7 @@ class KubeClient(TypedKube):
             # Set it instead of testing it: the API server then answers 409, as for any other stale write.
             operations.append({"op": "add", "path": "/metadata/resourceVersion", "value": resource_version})
         where, content_type = f"{path(resource, name)}/status", "application/json-patch+json"
-        return cast("Json", await self._transport.request("PATCH", where, body=operations, content_type=content_type))
+        return await self._transport.request("PATCH", where, body=operations, content_type=content_type)
 
     async def set_condition(
         self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
@@ -289,7 +287,7 @@ class KubeClient(TypedKube):
         if resource_version is not None:
             patch["metadata"] = {"resourceVersion": resource_version}
         where, content_type = f"{path(resource, name)}/status", "application/strategic-merge-patch+json"
-        return cast("Json", await self._transport.request("PATCH", where, body=patch, content_type=content_type))
+        return await self._transport.request("PATCH", where, body=patch, content_type=content_type)
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}

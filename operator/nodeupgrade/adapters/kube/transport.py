@@ -8,14 +8,13 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import tenacity
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.adapters.kube.login import log_in
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (
@@ -101,30 +100,6 @@ class Transport:
         self._sessions: list[aiohttp.ClientSession] = []
         self._resume_at = 0.0
 
-    @classmethod
-    async def connect(
-        cls,
-        kubeconfig: Path | None,
-        context: str | None,
-        patience: Patience,
-        answered: Callable[[str, str], None],
-        impersonated: str | None = None,
-    ) -> "Transport":
-        """Prepare a client; nothing is sent yet.
-
-        Args:
-            kubeconfig: File to use. None means the pod's service account in a pod, else the user's default
-                kubeconfig.
-            context: Context within the kubeconfig; None means its current context.
-            patience: See the class.
-            answered: See the class.
-            impersonated: User to act as, if the login may impersonate it; None means the login's own.
-
-        Raises:
-            NoClusterError: There is no usable kubeconfig.
-        """
-        return cls(await log_in(kubeconfig, context, impersonated), patience, answered)
-
     async def close(self) -> None:
         """Close the connections."""
         for session in self._sessions:
@@ -158,7 +133,7 @@ class Transport:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
-    ) -> Any:
+    ) -> Json:
         """Send a request, with retries, and return the JSON of the answer.
 
         All our requests are safe to repeat. A create is, because names are deterministic: the second one
@@ -210,7 +185,7 @@ class Transport:
                 connection.transport.abort()
             response.response.close()
 
-    async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
+    async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Json:
         what = f"{method} {path}"
         await self._turn(what)
         try:
@@ -220,7 +195,7 @@ class Transport:
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
             payload = await response.read()
             if response.status < 400:
-                answer = json.loads(payload)
+                answer: Json = json.loads(payload)
         except _NO_ANSWER as error:
             self._answered(method, NO_CODE)
             raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
