@@ -8,19 +8,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.files import opening
 from nodeupgrade.adapters.files.opening import opened, real
 
 
-@pytest.fixture(params=["openat2", "a kernel without it", "a seccomp profile without it"])
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    if request.param != "openat2":
-        number = errno.ENOSYS if "kernel" in request.param else errno.EPERM
-
-        def missing(*_arguments: object) -> int:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(opening, "_openat2", missing)
+@pytest.fixture
+def closed() -> Iterator[None]:
     before = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert len(list(Path("/proc/self/fd").iterdir())) == before, "nothing is left open"
@@ -40,12 +32,12 @@ def content(root: Path, path: str) -> bytes:
         return os.read(file, 100)
 
 
-@pytest.mark.usefixtures("kernel")
+@pytest.mark.usefixtures("closed")
 def test_a_regular_file_is_read(root: Path) -> None:
     assert content(root, "/dir/file") == b"inside"
 
 
-@pytest.mark.usefixtures("kernel")
+@pytest.mark.usefixtures("closed")
 @pytest.mark.parametrize(
     "target", ["/outside", "../outside", "../../outside", "dir/file", "/proc/self/root/etc/passwd"]
 )
@@ -58,14 +50,14 @@ def test_no_link_is_followed(root: Path, target: str) -> None:
         assert caught.value.errno in {errno.ELOOP, errno.ENOTDIR, errno.EINVAL}
 
 
-@pytest.mark.usefixtures("kernel")
+@pytest.mark.usefixtures("closed")
 @pytest.mark.parametrize("path", ["/../outside", "/dir/../../outside", "/", "/dir", "/absent", "/dir/file/below"])
 def test_nothing_else_is_a_file_below(root: Path, path: str) -> None:
     with pytest.raises(OSError, match=r"\[Errno"):
         content(root, path)
 
 
-@pytest.mark.usefixtures("kernel")
+@pytest.mark.usefixtures("closed")
 def test_pipes_sockets_and_devices_are_not_even_opened(root: Path) -> None:
     """To open a watchdog is to start it; to open a pipe lets whoever writes to it go on."""
     os.mkfifo(root / "pipe")
@@ -91,7 +83,7 @@ def _nobody_reads(pipe: Path) -> Callable[[], bool]:
     return alone
 
 
-@pytest.mark.usefixtures("kernel")
+@pytest.mark.usefixtures("closed")
 def test_what_is_exchanged_after_it_was_followed_is_refused(root: Path) -> None:
     (root / "link").symlink_to("/dir/file")
     found = real(root, PurePosixPath("/link"))
@@ -116,17 +108,3 @@ def test_a_path_with_a_way_up_is_not_followed(root: Path) -> None:
 def test_the_kernels_own_links_are_not_followed(link: str) -> None:
     with pytest.raises(OSError, match=f"it leads (to|through) {link}"):
         real(Path("/"), PurePosixPath(link, "etc/passwd"))
-
-
-def test_this_kernel_is_really_asked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without this, the fallback alone might have been tried above."""
-    asked, original = [], opening._openat2
-
-    def counted(*arguments: object) -> int:
-        found = original(*arguments)  # type: ignore[arg-type]
-        asked.append(found)
-        return found
-
-    monkeypatch.setattr(opening, "_openat2", counted)
-    assert content(root, "/dir/file") == b"inside"
-    assert asked

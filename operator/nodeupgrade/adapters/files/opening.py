@@ -1,6 +1,5 @@
 """Opens files that somebody else names or writes: regular files only, below a directory, through no link."""
 
-import ctypes
 import errno
 import os
 import stat
@@ -11,20 +10,6 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.node_files import KERNEL_DIRECTORIES
 from nodeupgrade.ports.disk import Disk
-
-# From linux/openat2.h; the number is the same on all architectures, and the C library has no function for it.
-_OPENAT2 = 437
-RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
-_WITHOUT = frozenset({errno.ENOSYS, errno.EPERM})
-"""Answers of a kernel before 5.6, and of seccomp profiles that are older than it."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _How(ctypes.Structure):
-    """``struct open_how``."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def real(root: Path, path: PurePosixPath) -> PurePosixPath:
@@ -69,28 +54,6 @@ def _find(top: int, path: PurePosixPath) -> int:
     parts = path.relative_to("/").parts
     if not parts or ".." in parts:
         raise OSError(errno.EINVAL, "it is not the path of a file", str(path))
-    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-    how = _How(flags, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
-    try:
-        return _openat2(top, os.fsencode("/".join(parts)), how)
-    except OSError as error:
-        if error.errno not in _WITHOUT:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-    return _walk(top, parts, path)
-
-
-def _openat2(directory: int, path: bytes, how: _How) -> int:
-    found: int = _libc.syscall(
-        ctypes.c_long(_OPENAT2), ctypes.c_int(directory), path, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
-    )
-    if found < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return found
-
-
-def _walk(top: int, parts: tuple[str, ...], path: PurePosixPath) -> int:
-    """Do the same part by part, as kernels without openat2 can."""
     here = os.dup(top)
     for part in parts:
         with _closing(here):

@@ -28,6 +28,10 @@ JUDGED_AT_ONCE = 2
 """Expressions that are evaluated at the same time: with the operator itself, they fit into its memory limit."""
 
 
+class ProbeError(NodeUpgradeError):
+    """A check cannot be evaluated; the message says why."""
+
+
 class ClusterProbe(HealthProbe):
     """Evaluates checks with the Prometheus servers of the configuration, and with the cluster's objects.
 
@@ -97,29 +101,25 @@ READER_ROLE_LABEL = "nodeupgrade.dev/aggregate-to-health-checks"
 """Label of the ClusterRoles that say what health checks may read."""
 
 
-class ObjectsError(NodeUpgradeError):
-    """The objects of a health check cannot be had."""
-
-
 async def read(kube: KubeApi, wanted: ClusterObjects) -> tuple[Json, ...]:
     """Return the objects as they are now, at least one. The caller limits the time.
 
     Raises:
-        ObjectsError: There are none or too many, they may not be read, or the API server does not answer.
+        ProbeError: There are none or too many, they may not be read, or the API server does not answer.
     """
     group, _, version = wanted.api_version.rpartition("/")
     resource = Resource(group, version, wanted.resource, "", wanted.namespace)
     try:
         found = await _found(kube, resource, wanted)
     except ForbiddenError:
-        raise ObjectsError(
+        raise ProbeError(
             f"health checks may not read {_named(wanted)}; give them the right with a ClusterRole that has the label "
             f'{READER_ROLE_LABEL}: "true"'
         ) from None
     except NotFoundError:
-        raise ObjectsError(f"there is no {_named(wanted)}") from None
+        raise ProbeError(f"there is no {_named(wanted)}") from None
     if not found:
-        raise ObjectsError(f"there are no {_named(wanted)} that are selected")
+        raise ProbeError(f"there are no {_named(wanted)} that are selected")
     return tuple(found)
 
 
@@ -135,7 +135,7 @@ async def _found(kube: KubeApi, resource: Resource, wanted: ClusterObjects) -> l
             if selector is None or matches_labels(selector, each["metadata"].get("labels") or {})
         ]
         if len(found) > MOST_OBJECTS:
-            raise ObjectsError(f"more than {MOST_OBJECTS} {_named(wanted)} are selected; select fewer")
+            raise ProbeError(f"more than {MOST_OBJECTS} {_named(wanted)} are selected; select fewer")
     return found
 
 
@@ -162,10 +162,6 @@ SAID = 200
 """Characters of a server's words that are told."""
 
 
-class QueryError(NodeUpgradeError):
-    """A query has no result that could be relied on."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One sample of a result."""
@@ -184,7 +180,7 @@ async def query(server: PrometheusServer, promql: str, utcnow: Callable[[], date
     Redirects are not followed, since only the configuration says where queries go.
 
     Raises:
-        QueryError: The server does not answer or refuses, or the result is empty, incomplete, or of another time.
+        ProbeError: The server does not answer or refuses, or the result is empty, incomplete, or of another time.
     """
     return tuple(_samples(await _answer(server, promql), utcnow()))
 
@@ -202,11 +198,11 @@ async def _answer(server: PrometheusServer, promql: str) -> Any:
             while len(payload) <= MOST_BYTES and (more := await response.content.read(MOST_BYTES)):
                 payload += more
             if len(payload) > MOST_BYTES:
-                raise QueryError(f"Prometheus {server.name} answers with more than {MOST_BYTES} bytes")
+                raise ProbeError(f"Prometheus {server.name} answers with more than {MOST_BYTES} bytes")
             return _read(server, response.status, payload)
     except (aiohttp.ClientError, OSError, UnicodeError, ValueError) as error:
         problem = shorten(str(error), SAID) or type(error).__name__
-        raise QueryError(f"Prometheus {server.name} does not answer: {problem}") from None
+        raise ProbeError(f"Prometheus {server.name} does not answer: {problem}") from None
 
 
 def _token(server: PrometheusServer) -> str:
@@ -221,18 +217,18 @@ def _read(server: PrometheusServer, status: int, payload: bytes) -> Any:
     try:
         answer = json.loads(payload)
     except (ValueError, RecursionError):
-        raise QueryError(f"Prometheus {server.name} answers {status} with what is no JSON") from None
+        raise ProbeError(f"Prometheus {server.name} answers {status} with what is no JSON") from None
     match answer:
         case {"status": "success", "data": data} if status == 200:
             if answer.get("warnings"):
-                raise QueryError(
+                raise ProbeError(
                     f"Prometheus {server.name} warns of its result: {shorten(str(answer['warnings']), SAID)}"
                 )
             return data
         case {"error": str(problem)}:
-            raise QueryError(f"Prometheus {server.name} answers {status}: {shorten(problem, SAID)}")
+            raise ProbeError(f"Prometheus {server.name} answers {status}: {shorten(problem, SAID)}")
         case _:
-            raise QueryError(f"Prometheus {server.name} answers {status} with what is no result of a query")
+            raise ProbeError(f"Prometheus {server.name} answers {status} with what is no result of a query")
 
 
 def _samples(data: Any, now: datetime) -> Iterator[Sample]:
@@ -240,20 +236,20 @@ def _samples(data: Any, now: datetime) -> Iterator[Sample]:
         case {"resultType": "scalar", "result": [time, value]}:
             yield Sample({}, _value(time, value, now))
         case {"resultType": "vector", "result": []}:
-            raise QueryError('the query returns nothing; add "or vector(0)" where nothing is the good result')
+            raise ProbeError('the query returns nothing; add "or vector(0)" where nothing is the good result')
         case {"resultType": "vector", "result": list(found)} if len(found) <= MOST_SAMPLES:
             for each in found:
                 match each:
                     case {"metric": dict(labels), "value": [time, value]}:
                         yield Sample({str(name): str(text) for name, text in labels.items()}, _value(time, value, now))
                     case _:
-                        raise QueryError("the query returns a sample that is no number")
+                        raise ProbeError("the query returns a sample that is no number")
         case {"resultType": "vector"}:
-            raise QueryError(f"the query returns more than {MOST_SAMPLES} samples; aggregate them")
+            raise ProbeError(f"the query returns more than {MOST_SAMPLES} samples; aggregate them")
         case {"resultType": str(kind)}:
-            raise QueryError(f"the query returns a {shorten(kind, SAID)}, not an instant vector or a scalar")
+            raise ProbeError(f"the query returns a {shorten(kind, SAID)}, not an instant vector or a scalar")
         case _:
-            raise QueryError("the answer is no result of a query")
+            raise ProbeError("the answer is no result of a query")
 
 
 def _value(time: object, value: object, now: datetime) -> float:
@@ -261,11 +257,11 @@ def _value(time: object, value: object, now: datetime) -> float:
     try:
         taken, number = datetime.fromtimestamp(float(str(time)), UTC), float(str(value))
     except (ValueError, OverflowError, OSError):
-        raise QueryError("the query returns a sample that cannot be read") from None
+        raise ProbeError("the query returns a sample that cannot be read") from None
     if abs(now - taken) > SKEW:
-        raise QueryError(f"the result is of {timestamp(taken)}, which is not now; see to the clocks and to caches")
+        raise ProbeError(f"the result is of {timestamp(taken)}, which is not now; see to the clocks and to caches")
     if number != number:  # noqa: PLR0124 - only NaN differs from itself
-        raise QueryError("the query returns NaN, which is no number")
+        raise ProbeError("the query returns NaN, which is no number")
     return number
 
 
@@ -286,10 +282,6 @@ SAID_OF_EXPRESSION = 300
 """Characters of an error that are told."""
 
 
-class ExpressionError(NodeUpgradeError):
-    """An expression cannot be evaluated: it is wrong, something is missing in the data, or it takes too much."""
-
-
 async def which_fail(expression: str, cases: Sequence[Mapping[str, object]]) -> tuple[int, ...]:
     """Return the indexes of the cases of which an expression is false.
 
@@ -298,11 +290,11 @@ async def which_fail(expression: str, cases: Sequence[Mapping[str, object]]) -> 
         cases: The variables of each evaluation: what JSON can represent.
 
     Raises:
-        ExpressionError: It cannot be evaluated for every case.
+        ProbeError: It cannot be evaluated for every case.
     """
     asked = json.dumps({"expression": expression, "cases": cases}).encode()
     if len(asked) > MOST_DATA_BYTES:
-        raise ExpressionError(f"its data are {len(asked)} bytes, more than {MOST_DATA_BYTES}; select less")
+        raise ProbeError(f"its data are {len(asked)} bytes, more than {MOST_DATA_BYTES}; select less")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
@@ -316,7 +308,7 @@ async def which_fail(expression: str, cases: Sequence[Mapping[str, object]]) -> 
         async with asyncio.timeout(SECONDS):
             output, _ = await process.communicate(asked)
     except TimeoutError:
-        raise ExpressionError(TOO_MUCH) from None
+        raise ProbeError(TOO_MUCH) from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -334,6 +326,6 @@ def _verdict(output: bytes, status: int | None) -> tuple[int, ...]:
         case {"false": list(indexes)} if all(isinstance(index, int) for index in indexes):
             return tuple(indexes)
         case {"error": str(problem)}:
-            raise ExpressionError(f"its expression cannot be evaluated: {shorten(problem, SAID_OF_EXPRESSION)}")
+            raise ProbeError(f"its expression cannot be evaluated: {shorten(problem, SAID_OF_EXPRESSION)}")
         case _:
-            raise ExpressionError(TOO_MUCH)
+            raise ProbeError(TOO_MUCH)

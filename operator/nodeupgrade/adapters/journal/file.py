@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
@@ -105,9 +104,7 @@ class FileJournal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -48,9 +47,7 @@ class Watchdog:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._ended.set()
 
     def allow(self, seconds: float) -> None:

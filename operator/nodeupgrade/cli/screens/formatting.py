@@ -20,35 +20,16 @@ NOTHING = "-"
 
 GOOD, BAD, BUSY, FAINT = "green", "red", "yellow", "dim"
 
-STYLES = {
-    "Succeeded": GOOD,
-    "Planned": GOOD,
-    "Completed": GOOD,
-    "Failed": BAD,
-    "Aborted": BAD,
-    "Stalled": BAD,
-    "RollbackFailed": BAD,
-    "RolledBack": BAD,
-    "Refused": BAD,
-    "Undone": BAD,
-    "Done": GOOD,
-    "Prechecked": GOOD,
-    "Running": BUSY,
-    "Soaking": BUSY,
-    "AwaitingApproval": BUSY,
-    "WaitingForWindow": BUSY,
-    "Paused": BUSY,
-    "Planning": BUSY,
-    "Queued": BUSY,
-    "Admitted": BUSY,
-    "Staging": BUSY,
-    "Prechecking": BUSY,
-    "Staged": BUSY,
-    "Verifying": BUSY,
-    "RollingBack": BAD,
-    "Doing": BUSY,
-    "Undoing": BAD,
+_WORDS = {
+    GOOD: "Succeeded Planned Completed Done Prechecked",
+    BAD: "Failed Aborted Stalled RollbackFailed RolledBack Refused Undone RollingBack Undoing",
+    BUSY: (
+        "Running Soaking AwaitingApproval WaitingForWindow Paused Planning Queued Admitted Staging "
+        "Prechecking Staged Verifying Doing"
+    ),
 }
+STYLES = {word: style for style, words in _WORDS.items() for word in words.split()}
+"""Colours of phases, states and results."""
 
 _WITH_EDIT = "remove it with the next edit, or the edit will not count"
 UIDS = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.health import judge, probe
-from nodeupgrade.adapters.health.probe import JUDGED_AT_ONCE, ExpressionError, which_fail
+from nodeupgrade.adapters.health.probe import JUDGED_AT_ONCE, ProbeError, which_fail
 
 DEPLOYMENT = {"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"conditions": [{"type": "Available"}]}}
 
@@ -59,12 +59,12 @@ async def test_each_case_is_judged_by_itself() -> None:
     ],
 )
 async def test_what_is_neither_true_nor_false_is_an_error(expression: str) -> None:
-    with pytest.raises(ExpressionError, match="its expression cannot be evaluated"):
+    with pytest.raises(ProbeError, match="its expression cannot be evaluated"):
         await which_fail(expression, [{"value": 5, "object": {"status": {}}}])
 
 
 async def test_not_a_number_is_neither_less_nor_more() -> None:
-    with pytest.raises(ExpressionError):
+    with pytest.raises(ProbeError):
         await which_fail("value < 1", [{"value": float("nan")}])
 
 
@@ -77,7 +77,7 @@ async def test_not_a_number_is_neither_less_nor_more() -> None:
     ids=["time", "memory"],
 )
 async def test_one_that_takes_too_much_is_ended(expression: str) -> None:
-    with pytest.raises(ExpressionError, match=r"too much time or memory|MemoryError"):
+    with pytest.raises(ProbeError, match=r"too much time or memory|MemoryError"):
         await which_fail(expression, [{"l": list(range(200))}])
 
 
@@ -116,7 +116,7 @@ async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pyte
     """Whatever timeout its check has: the limits are the program's own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     monkeypatch.setattr(probe, "SECONDS", 600)
-    with pytest.raises(ExpressionError, match="too much time"):
+    with pytest.raises(ProbeError, match="too much time"):
         await which_fail(SPINS, [{"l": list(range(200))}])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -125,7 +125,7 @@ async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pyte
 
 async def test_it_is_ended_by_the_clock_where_it_gets_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.5)
-    with pytest.raises(ExpressionError, match="too much time"):
+    with pytest.raises(ProbeError, match="too much time"):
         await which_fail(SPINS, [{"l": list(range(200))}])
 
 
@@ -139,14 +139,14 @@ async def test_two_and_the_operator_fit_into_its_memory_limit() -> None:
         for child in _children():
             highest[child] = max(highest.get(child, 0), _resident(child))
         await asyncio.sleep(0.005)
-    assert all(isinstance(each, ExpressionError) for each in await begun)
+    assert all(isinstance(each, ProbeError) for each in await begun)
     assert max(highest.values()) > 60 * MIB, "nothing has grown"
     assert max(highest.values()) <= judge.MEMORY_BYTES
     assert _limit() >= JUDGED_AT_ONCE * judge.MEMORY_BYTES + OPERATOR_ITSELF
 
 
 async def test_data_that_are_too_large_are_not_evaluated() -> None:
-    with pytest.raises(ExpressionError, match="select less"):
+    with pytest.raises(ProbeError, match="select less"):
         await which_fail("true", [{"object": {"data": "a" * probe.MOST_DATA_BYTES}}])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health.probe import MOST_BYTES, MOST_SAMPLES, QueryError, query
+from nodeupgrade.adapters.health.probe import MOST_BYTES, MOST_SAMPLES, ProbeError, query
 from nodeupgrade.api.configuration import PrometheusServer
 from tests.unit.adapters.health.prometheus_server import NOW, FakePrometheus, sample, serving, vector
 
@@ -64,7 +64,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("answer", "said"), BAD.values(), ids=BAD.keys())
 async def test_what_is_no_result_is_an_error(fake: FakePrometheus, answer: bytes, said: str) -> None:
     fake.answer = answer
-    with pytest.raises(QueryError, match=said):
+    with pytest.raises(ProbeError, match=said):
         await query(fake.server(), "up", now)
 
 
@@ -73,7 +73,7 @@ async def test_only_200_is_a_result(fake: FakePrometheus, status: int) -> None:
     fake.answer, fake.status = vector(sample("1")), status
     async with serving(FakePrometheus(answer=vector(sample("1")))) as elsewhere:
         fake.headers = {"Location": f"{elsewhere.url}/api/v1/query"}
-        with pytest.raises(QueryError):
+        with pytest.raises(ProbeError):
             await query(fake.server(), "up", now)
         assert elsewhere.asked == []
 
@@ -89,5 +89,5 @@ async def test_only_200_is_a_result(fake: FakePrometheus, status: int) -> None:
     ],
 )
 async def test_a_server_that_cannot_be_asked_is_an_error(terms: dict[str, Any]) -> None:
-    with pytest.raises(QueryError, match="does not answer"):
+    with pytest.raises(ProbeError, match="does not answer"):
         await query(PrometheusServer(name="default", **terms), "up", now)
