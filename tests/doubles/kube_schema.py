@@ -12,8 +12,7 @@ from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Problem
 from nodeupgrade.api.schema.openapi import Kind
-from nodeupgrade.api.schema.rules import holds
-from nodeupgrade.api.schema.validation import filled, validate
+from nodeupgrade.api.schema.validation import filled, holds, validate
 from nodeupgrade.ports.kube import RejectedError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}

@@ -2,7 +2,7 @@
 
 ``Annotated[int, Field("Slots to add.", minimum=1, maximum=100)]`` declares a field in one place; CRDs, validation,
 defaulting and documentation are derived from it (``schema.derive``). The terms are OpenAPI's. Rules are written in CEL,
-which API servers evaluate from Kubernetes 1.25 on, and ``schema.rules`` wherever no API server does.
+which API servers evaluate from Kubernetes 1.25 on, and ``schema.validation`` wherever no API server does.
 """
 
 from collections.abc import Callable

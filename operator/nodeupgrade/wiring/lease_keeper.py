@@ -3,7 +3,7 @@
 from nodeupgrade.adapters.kubelet.identity import KubeletLease
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.kubelet.credentials import Credentials
-from nodeupgrade.ports.lease import LeaseApi
+from nodeupgrade.ports.kubelet import LeaseApi
 
 __all__ = ["lease_api", "log_to_stderr"]
 

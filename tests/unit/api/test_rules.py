@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.rules import holds
+from nodeupgrade.api.schema.validation import holds
 from nodeupgrade.api.upgrade.strategy import Blackout
 
 BLACKOUT = schema_of(Blackout)

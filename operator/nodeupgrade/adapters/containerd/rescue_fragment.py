@@ -12,7 +12,7 @@ from google.protobuf.any_pb2 import Any
 from nodeupgrade.adapters.containerd import store
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, update_extension
 from nodeupgrade.adapters.cri import Call, framed
-from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
+from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped
 from nodeupgrade.ports.runtime import BeforeImage

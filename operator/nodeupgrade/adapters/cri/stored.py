@@ -4,14 +4,18 @@ A document in which a runtime finds its containers again is never parsed and ser
 its text, and everything else is proven to be unchanged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from shlex import quote
 from typing import TypeAlias
 
-from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
+from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed, served_annotation
+from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.rescue_script import function, piped
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runtime import BeforeImage
 
 KEYS = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
 
@@ -139,3 +143,58 @@ def require_other_hashes_only(restored: Callable[[], bytes], before: bytes, othe
     except OddMetadata as error:
         raise otherwise from error
     raise otherwise
+
+
+# Shell functions with which the rescue script asks a runtime through ``curl``: gRPC is HTTP/2.
+#
+# See docs/decisions/rescue.md.
+
+
+def wrong_hashes(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[bytes, ...]:
+    """Return the new hashes as they stand in the answer to a listing while the runtime serves them."""
+    return tuple(
+        served_annotation(HASH_KEY, after.container)
+        for image, after in changes
+        if after.container is not None and after.container != image.hashes.container
+    )
+
+
+def questions(
+    socket: str, listing: Call, wrong: Iterable[bytes], *, metadata: Iterable[tuple[str, str]] = ()
+) -> Iterator[str]:
+    """Yield the lines that define everything a RescueFragment needs, except ``restore_hashes``.
+
+    Args:
+        socket: path of the runtime's socket on the node.
+        listing: the call that lists the running containers.
+        wrong: see wrong_hashes().
+        metadata: metadata of every call.
+    """
+    headers = " ".join(f"--header '{key}: {value}'" for key, value in metadata)
+    yield f"socket={quote(socket)}"
+    yield "asks_with='a curl that speaks HTTP/2'"
+    yield "trouble=''"
+    yield from function("listing", [piped(f"call {quote(listing.path)}", listing.frame)])
+    yield from function("wrong_hashes", [piped("base64 -d", b"\n".join(wrong) + b"\n")])
+    yield LOGIC.replace("HEADERS", headers)
+
+
+LOGIC = r"""
+call() {
+    base64 -d | curl -q --noproxy '*' --silent --show-error --max-time 10 \
+        --http2-prior-knowledge --unix-socket "$socket" \
+        --header 'content-type: application/grpc' --header 'te: trailers' HEADERS \
+        --dump-header "$answers/head" --output "$answers/body" --data-binary @- "http://localhost$1" || return 1
+    status=$(sed -n 's/^grpc-status: *\([0-9]*\).*/\1/p' "$answers/head" | tail -n 1)
+    [ "$status" = 0 ]
+}
+
+serves_new_hashes() {
+    wrong_hashes > "$answers/wrong"
+    [ -s "$answers/wrong" ] && grep -qaFf "$answers/wrong" "$answers/body"
+}
+
+can_ask() {
+    curl -q --version 2> /dev/null | grep -q HTTP2
+}
+"""

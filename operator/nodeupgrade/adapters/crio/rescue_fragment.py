@@ -5,7 +5,7 @@ from hashlib import sha256
 from shlex import quote
 
 from nodeupgrade.adapters.cri import Call
-from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
+from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
 from nodeupgrade.adapters.crio.metadata import decoded, is_ended
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped

@@ -160,7 +160,7 @@ def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLease:
-    """Implements ports.lease.LeaseApi."""
+    """Implements ports.kubelet.LeaseApi."""
 
     credentials: Credentials
     node: str

@@ -17,7 +17,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.credentials import parse
-from nodeupgrade.ports.lease import LeaseApi
+from nodeupgrade.ports.kubelet import LeaseApi
 from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
 
 LOOK_SECONDS = 2.0

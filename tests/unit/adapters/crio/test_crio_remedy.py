@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.cri import Call
-from nodeupgrade.adapters.cri.rescue_questions import wrong_hashes
+from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.adapters.crio.metadata import StoredContainer, encoded, rewritten, stored_sandbox
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc import ProcessTable
