@@ -4,9 +4,8 @@ containerd has no compare-and-set, so this is safe only while nothing else write
 while no kubelet runs: the only other writer is the CRI's UpdateContainerResources.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,16 +24,7 @@ from nodeupgrade.adapters.cri.client import (
     sandbox_of,
     uses_host_network,
 )
-from nodeupgrade.adapters.cri.stored import (
-    KEYS,
-    OddMetadata,
-    conflict,
-    gone,
-    hashes_once,
-    odd,
-    require_other_hashes_only,
-    with_hashes,
-)
+from nodeupgrade.adapters.cri.stored import HashText, conflict, gone
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId, PodRef
@@ -68,7 +58,10 @@ class HashStore:
             OddMetadata: a before-image cannot be rewritten.
         """
         wanted = {
-            image.container_id: (image, rewritten(image.container_id, image.encoding, image.data, hashes))
+            image.container_id: (
+                image,
+                StoredMetadata(image.container_id, image.data, image.encoding).rewritten(hashes),
+            )
             for image, hashes in changes
         }
         records = self._records(wanted)
@@ -93,11 +86,8 @@ class HashStore:
         stored = records[image.container_id].extensions[EXTENSION]
         if (stored.type_url, stored.value) == (image.encoding, image.data):
             return
-        require_other_hashes_only(
-            partial(rewritten, image.container_id, stored.type_url, stored.value, image.hashes),
-            image.data,
-            conflict(image.container_id, "metadata"),
-        )
+        present = StoredMetadata(image.container_id, stored.value, stored.type_url)
+        present.require_other_hashes_only(image.hashes, image.data, "metadata")
         self._put(records, {image.container_id: Packed(type_url=image.encoding, value=image.data)})
 
     def _records(self, ids: Collection[ContainerId]) -> dict[ContainerId, pb.Container]:
@@ -128,7 +118,7 @@ def _all_of(ids: Collection[ContainerId], records: Iterable[pb.Container]) -> di
 def _image(record: pb.Container) -> BeforeImage:
     stored = record.extensions[EXTENSION]
     container_id = ContainerId(record.id)
-    hashes = read_hashes(container_id, stored.type_url, stored.value)
+    hashes = StoredMetadata(container_id, stored.value, stored.type_url).hashes()
     return BeforeImage(container_id=container_id, encoding=stored.type_url, data=stored.value, hashes=hashes)
 
 
@@ -202,73 +192,42 @@ VERSION = "v1"
 RUNTIME = "containerd"
 
 
-def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> StoredHashes:
-    """Return the hash annotations of a stored document, after proving that they can be replaced.
+@dataclass(frozen=True, slots=True)
+class StoredMetadata(HashText):
+    """The metadata of one container."""
 
-    Raises:
-        OddMetadata: the document is not what containerd's CRI plugin writes for this container.
-    """
-    if type_url != TYPE_URL:
-        raise _odd(container_id, f"its type is {type_url!r}, not {TYPE_URL!r}")
-    annotations = _annotations(container_id, _parsed(container_id, data))
-    return hashes_once(annotations, data, _needle, partial(_odd, container_id))
+    RUNTIME = RUNTIME
 
+    type_url: str = TYPE_URL
 
-def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: StoredHashes) -> bytes:
-    """Return the document with other hashes and every other byte unchanged.
+    def values(self) -> Mapping[str, object]:
+        return self._annotations(self._document())
 
-    A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
+    def rest(self) -> object:
+        document = self._document()
+        annotations = self._annotations(document)
+        for key in self.NAMES:
+            annotations.pop(key, None)
+        return document
 
-    Raises:
-        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
-    """
-    return with_hashes(
-        data,
-        read_hashes(container_id, type_url, data),
-        wanted,
-        partial(_odd, container_id),
-        put=lambda text, key, old, new: text.replace(_needle(key, old), _needle(key, new)),
-        rest=partial(_without_hashes, container_id),
-    )
+    def _document(self) -> dict[str, Any]:
+        if self.type_url != TYPE_URL:
+            raise self.odd(f"its type is {self.type_url!r}, not {TYPE_URL!r}")
+        match self.json(self.data, "it"):
+            case {"Version": version, "Metadata": {"ID": stored_id}} as document:
+                if version != VERSION:
+                    raise self.odd(f"its version is {version!r}, not {VERSION!r}")
+                if stored_id != self.container_id:
+                    raise self.odd(f"it belongs to container {stored_id}")
+                return dict(document)
+            case _:
+                raise self.odd("it has no Version, Metadata and ID")
 
-
-def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise _odd(container_id, f"it is not JSON ({error})") from error
-    match document:
-        case {"Version": version, "Metadata": {"ID": stored_id}}:
-            if version != VERSION:
-                raise _odd(container_id, f"its version is {version!r}, not {VERSION!r}")
-            if stored_id != container_id:
-                raise _odd(container_id, f"it belongs to container {stored_id}")
-            return dict(document)
-        case _:
-            raise _odd(container_id, "it has no Version, Metadata and ID")
-
-
-def _annotations(container_id: ContainerId, document: dict[str, Any]) -> dict[str, Any]:
-    match document:
-        case {"Metadata": {"Config": {"annotations": dict(annotations)}}}:
-            return annotations
-        case {"Metadata": {"Config": dict()}}:
-            return {}
-        case _:
-            raise _odd(container_id, "it has no container configuration")
-
-
-def _without_hashes(container_id: ContainerId, data: bytes) -> object:
-    document = _parsed(container_id, data)
-    annotations = _annotations(container_id, document)
-    for key in KEYS:
-        annotations.pop(key, None)
-    return document
-
-
-def _needle(key: str, value: str) -> bytes:
-    return f'"{key}":"{value}"'.encode("ascii")
-
-
-def _odd(container_id: ContainerId, why: str) -> OddMetadata:
-    return odd(container_id, why, runtime=RUNTIME)
+    def _annotations(self, document: dict[str, Any]) -> dict[str, Any]:
+        match document:
+            case {"Metadata": {"Config": {"annotations": dict(annotations)}}}:
+                return annotations
+            case {"Metadata": {"Config": dict()}}:
+                return {}
+            case _:
+                raise self.odd("it has no container configuration")

@@ -4,9 +4,12 @@ A document in which a runtime finds its containers again is never parsed and ser
 its text, and everything else is proven to be unchanged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from shlex import quote
-from typing import TypeAlias
+from typing import Any, ClassVar
 
 from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed, served_annotation
 from nodeupgrade.adapters.cri.connection import Call
@@ -22,18 +25,6 @@ KEYS = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
 
 class OddMetadata(StepFailed):
     """Stored metadata has an unknown form and must not be changed."""
-
-
-Complain: TypeAlias = Callable[[str], OddMetadata]
-"""Returns the error for a reason, such as ``it has no annotations``."""
-
-
-def odd(container_id: ContainerId, why: str, *, runtime: str) -> OddMetadata:
-    """Return the error about the metadata of a container."""
-    return OddMetadata(
-        f"cannot change the stored hash of container {container_id} because {why}; "
-        f"it was left as it is, report this with your version of {runtime}"
-    )
 
 
 def conflict(container_id: ContainerId, what: str) -> MetadataConflict:
@@ -55,94 +46,108 @@ def gone(container_id: ContainerId, *, runtime: str) -> ContainerGone:
     )
 
 
-def hash_in(values: Mapping[str, object], name: str, complain: Complain, kind: str = "annotation") -> HashValue | None:
-    """Return a hash among annotations or labels; ``None`` if it is not there.
+def entry(name: str, value: str) -> bytes:
+    """Return an annotation or label with its value as they are in JSON without blanks."""
+    return f'"{name}":"{value}"'.encode("ascii")
 
-    Raises:
-        OddMetadata: the value is not a hash.
+
+@dataclass(frozen=True, slots=True)
+class HashText(ABC):
+    """A text in which a runtime stores a container's hashes, as annotations or labels, among other things.
+
+    Every method raises OddMetadata if the text is not what the runtime writes for this container.
     """
-    if name not in values:
-        return None
-    value = values[name]
-    if not isinstance(value, str) or not HASH.fullmatch(value):
-        raise complain(f"its {kind} {name} is {value!r}, which is no hash")
-    return HashValue(value)
 
+    RUNTIME: ClassVar[str]
+    NAMES: ClassVar[tuple[str, str]] = KEYS
+    """The names of the two hashes in the text."""
+    KIND: ClassVar[str] = "annotation"
 
-def hashes_once(
-    values: Mapping[str, object],
-    data: bytes,
-    entry: Callable[[str, str], bytes],
-    complain: Complain,
-    *,
-    names: tuple[str, str] = KEYS,
-    kind: str = "annotation",
-) -> StoredHashes:
-    """Return the hashes among annotations or labels, after proving that each is found in the text exactly once.
+    container_id: ContainerId
+    data: bytes
 
-    Args:
-        values: the annotations or labels.
-        data: the text.
-        entry: returns a name with its value as they are in the text.
+    @abstractmethod
+    def values(self) -> Mapping[str, object]:
+        """Return the annotations or labels."""
 
-    Raises:
-        OddMetadata: a value is not a hash, or its place is not known.
-    """
-    container, without_resources = (hash_in(values, name, complain, kind) for name in names)
-    for name, value in zip(names, (container, without_resources), strict=True):
-        if value is not None and (count := data.count(entry(name, value))) != 1:
-            raise complain(f"its {kind} {name} is found {count} times in the text instead of once")
-    return StoredHashes(container=container, without_resources=without_resources)
+    @abstractmethod
+    def rest(self) -> object:
+        """Return what the text says besides its hashes."""
 
+    def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
+        """Replace the old value of a name by the new one."""
+        return text.replace(entry(name, old), entry(name, new))
 
-def with_hashes(
-    data: bytes,
-    stored: StoredHashes,
-    wanted: StoredHashes,
-    complain: Complain,
-    *,
-    put: Callable[[bytes, str, HashValue, HashValue], bytes],
-    rest: Callable[[bytes], object],
-    names: tuple[str, str] = KEYS,
-) -> bytes:
-    """Return a document with other hashes and every other byte unchanged.
+    def value(self, name: str) -> HashValue | None:
+        """Return a hash, after proving that it is found in the text exactly once; ``None`` if it is not there."""
+        value = self.hash_in(self.values(), name)
+        if value is not None and (count := self.data.count(entry(name, value))) != 1:
+            raise self.odd(f"its {self.KIND} {name} is found {count} times in the text instead of once")
+        return value
 
-    A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
+    def hash_in(self, values: Mapping[str, object], name: str) -> HashValue | None:
+        """Return a hash among annotations or labels; ``None`` if it is not there."""
+        if name not in values:
+            return None
+        value = values[name]
+        if not isinstance(value, str) or not HASH.fullmatch(value):
+            raise self.odd(f"its {self.KIND} {name} is {value!r}, which is no hash")
+        return HashValue(value)
 
-    Args:
-        put: replaces the old value of a name by the new one in the text.
-        rest: returns what a document says besides its hashes.
-        names: those of the two hashes in the document.
+    def hashes(self) -> StoredHashes:
+        """Return the hashes, after proving that they can be replaced."""
+        container, without_resources = map(self.value, self.NAMES)
+        return StoredHashes(container=container, without_resources=without_resources)
 
-    Raises:
-        OddMetadata: a wanted value is not a hash, or more than the hashes would change.
-    """
-    result = data
-    try:
-        for name, old, new in changed(stored, wanted, names):
-            result = put(result, name, old, new)
-    except ValueError as error:
-        raise complain(str(error)) from error
-    if rest(data) != rest(result):
-        raise complain("replacing the hash would change more than the hash")
-    return result
+    def rewritten(self, wanted: StoredHashes) -> bytes:
+        """Return the text with other hashes and every other byte unchanged.
 
+        A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
 
-def require_other_hashes_only(restored: Callable[[], bytes], before: bytes, otherwise: MetadataConflict) -> None:
-    """Require that what is stored differs from a before-image in nothing but hashes.
+        Raises:
+            OddMetadata: a wanted value is not a hash, or more than the hashes would change.
+        """
+        result = self.data
+        try:
+            for name, old, new in changed(self.hashes(), wanted, self.NAMES):
+                result = self.put(result, name, old, new)
+        except ValueError as error:
+            raise self.odd(str(error)) from error
+        if self.rest() != replace(self, data=result).rest():
+            raise self.odd("replacing the hash would change more than the hash")
+        return result
 
-    Args:
-        restored: returns what is stored with the hashes of the before-image.
+    def require_other_hashes_only(self, image: StoredHashes, before: bytes, what: str) -> None:
+        """Require that this text differs from a before-image in nothing but hashes.
 
-    Raises:
-        MetadataConflict: it differs in more.
-    """
-    try:
-        if restored() == before:
-            return
-    except OddMetadata as error:
-        raise otherwise from error
-    raise otherwise
+        Args:
+            image: the hashes of the before-image.
+            before: its bytes.
+            what: see conflict().
+
+        Raises:
+            MetadataConflict: it differs in more.
+        """
+        try:
+            if self.rewritten(image) == before:
+                return
+        except OddMetadata as error:
+            raise conflict(self.container_id, what) from error
+        raise conflict(self.container_id, what)
+
+    def json(self, data: bytes, what: str) -> Any:
+        """Parse JSON of the text."""
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise self.odd(f"{what} is not JSON ({error})") from error
+
+    def odd(self, why: str) -> OddMetadata:
+        """Return the error for a reason, such as ``it has no annotations``."""
+        return OddMetadata(
+            f"cannot change the stored hash of container {self.container_id} because {why}; "
+            f"it was left as it is, report this with your version of {self.RUNTIME}"
+        )
 
 
 # Shell functions with which the rescue script asks a runtime through ``curl``: gRPC is HTTP/2.

@@ -11,13 +11,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from nodeupgrade.adapters.cri.stored import KEYS, OddMetadata, hash_in, odd, with_hashes
+from nodeupgrade.adapters.cri.stored import KEYS, HashText, OddMetadata
 from nodeupgrade.api.values import ContainerId, SandboxId
-from nodeupgrade.domain.node.inventory import Process, StoredHashes
+from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
@@ -29,99 +28,65 @@ NEEDED = ("Labels", "Metadata", "Annotations", "Created", "SandboxID", "Name")
 RUNTIME = "CRI-O"
 
 
-def read_hashes(container_id: ContainerId, data: bytes) -> StoredHashes:
-    """Return the hash annotations of a stored file, after proving that they can be replaced.
+class StoredSpecification(HashText):
+    """The ``config.json`` of one container."""
 
-    Raises:
-        OddMetadata: the file is not what CRI-O writes for a container.
-    """
-    container, without_resources = (_value(container_id, data, key) for key in KEYS)
-    return StoredHashes(container=container, without_resources=without_resources)
+    RUNTIME = RUNTIME
 
+    def values(self) -> Mapping[str, object]:
+        return self._annotations()[1]
 
-def rewritten(container_id: ContainerId, data: bytes, wanted: StoredHashes) -> bytes:
-    """Return the file with other hashes and every other byte unchanged.
+    def rest(self) -> object:
+        outer, inner = self._annotations()
+        rest = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
+        return {**self._document(), "annotations": rest}, {k: value for k, value in inner.items() if k not in KEYS}
 
-    A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
-
-    Raises:
-        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
-    """
-
-    def put(text: bytes, key: str, old: HashValue, new: HashValue) -> bytes:
-        for place in (_inner(key, old), _outer(key, old)):
+    def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
+        for place in (_inner(name, old), _outer(name, old)):
             text = place.sub(rb"\g<1>" + new.encode() + rb"\g<2>", text)
         return text
 
-    return with_hashes(
-        data,
-        read_hashes(container_id, data),
-        wanted,
-        partial(_odd, container_id),
-        put=put,
-        rest=partial(_without_hashes, container_id),
-    )
+    def value(self, name: str) -> HashValue | None:
+        outer, inner = self._annotations()
+        if (value := self.hash_in(inner, name)) is None:
+            if name in outer:
+                raise self.odd(f"its annotation {name} is not among those that CRI-O reads")
+            return None
+        if outer.get(name, value) != value:
+            raise self.odd(f"its annotation {name} is {value} in one place and {outer[name]!r} in the other")
+        found = len(_inner(name, value).findall(self.data)), len(_outer(name, value).findall(self.data))
+        if found != (1, int(name in outer)):
+            raise self.odd(f"its annotation {name} is found {found[0]} and {found[1]} times in the text")
+        return value
 
+    def sandbox(self) -> SandboxId:
+        """Return the id of the container's sandbox."""
+        return SandboxId(str(self._annotations()[0][SANDBOX]))
 
-def sandbox_id(container_id: ContainerId, data: bytes) -> SandboxId:
-    """Return the id of the sandbox of a container.
+    def _annotations(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the annotations of the specification, and those of the kubelet that CRI-O reads."""
+        match self._document():
+            case {"annotations": dict(outer)}:
+                pass
+            case _:
+                raise self.odd("it has no annotations")
+        if missing := [name for name in NEEDED if f"io.kubernetes.cri-o.{name}" not in outer]:
+            raise self.odd(f"it lacks what CRI-O needs to find it again: {', '.join(missing)}")
+        if outer.get(MANAGER, "cri-o") != "cri-o":
+            raise self.odd(f"it is managed by {outer[MANAGER]}")
+        try:
+            inner = json.loads(outer[INNER])
+        except (ValueError, TypeError) as error:
+            raise self.odd(f"its annotations for CRI-O are not JSON ({error})") from error
+        if not isinstance(inner, dict):
+            raise self.odd("its annotations for CRI-O are no map")
+        return outer, inner
 
-    Raises:
-        OddMetadata: as for read_hashes().
-    """
-    outer, _ = _annotations(container_id, data)
-    return SandboxId(str(outer[SANDBOX]))
-
-
-def _value(container_id: ContainerId, data: bytes, key: str) -> HashValue | None:
-    outer, inner = _annotations(container_id, data)
-    if (value := hash_in(inner, key, partial(_odd, container_id))) is None:
-        if key in outer:
-            raise _odd(container_id, f"its annotation {key} is not among those that CRI-O reads")
-        return None
-    if outer.get(key, value) != value:
-        raise _odd(container_id, f"its annotation {key} is {value} in one place and {outer[key]!r} in the other")
-    found = len(_inner(key, value).findall(data)), len(_outer(key, value).findall(data))
-    if found != (1, int(key in outer)):
-        raise _odd(container_id, f"its annotation {key} is found {found[0]} and {found[1]} times in the text")
-    return value
-
-
-def _without_hashes(container_id: ContainerId, data: bytes) -> object:
-    document = _parsed(container_id, data)
-    outer, inner = _annotations(container_id, data)
-    rest = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
-    return {**document, "annotations": rest}, {key: value for key, value in inner.items() if key not in KEYS}
-
-
-def _annotations(container_id: ContainerId, data: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the annotations of the specification, and those of the kubelet that CRI-O reads."""
-    match _parsed(container_id, data):
-        case {"annotations": dict(outer)}:
-            pass
-        case _:
-            raise _odd(container_id, "it has no annotations")
-    if missing := [name for name in NEEDED if f"io.kubernetes.cri-o.{name}" not in outer]:
-        raise _odd(container_id, f"it lacks what CRI-O needs to find it again: {', '.join(missing)}")
-    if outer.get(MANAGER, "cri-o") != "cri-o":
-        raise _odd(container_id, f"it is managed by {outer[MANAGER]}")
-    try:
-        inner = json.loads(outer[INNER])
-    except (ValueError, TypeError) as error:
-        raise _odd(container_id, f"its annotations for CRI-O are not JSON ({error})") from error
-    if not isinstance(inner, dict):
-        raise _odd(container_id, "its annotations for CRI-O are no map")
-    return outer, inner
-
-
-def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise _odd(container_id, f"its config.json is not JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise _odd(container_id, "its config.json is no map")
-    return document
+    def _document(self) -> dict[str, Any]:
+        document = self.json(self.data, "its config.json")
+        if not isinstance(document, dict):
+            raise self.odd("its config.json is no map")
+        return document
 
 
 def _outer(key: str, value: str) -> re.Pattern[bytes]:
@@ -130,10 +95,6 @@ def _outer(key: str, value: str) -> re.Pattern[bytes]:
 
 def _inner(key: str, value: str) -> re.Pattern[bytes]:
     return re.compile(rb'((?<!\\)\\"%b\\"\s*:\s*\\")%b(\\")' % (re.escape(key).encode(), value.encode()))
-
-
-def _odd(container_id: ContainerId, why: str) -> OddMetadata:
-    return odd(container_id, why, runtime=RUNTIME)
 
 
 # The before-image of a container of CRI-O: several files as one document. Pure.
@@ -213,7 +174,7 @@ def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
         container_id=container_id,
         encoding=ENCODING,
         data=json.dumps(document).encode(),
-        hashes=read_hashes(container_id, stored.config),
+        hashes=StoredSpecification(container_id, stored.config).hashes(),
     )
 
 

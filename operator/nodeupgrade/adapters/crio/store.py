@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
@@ -21,18 +20,17 @@ from nodeupgrade.adapters.cri.client import (
     sandbox_of,
     uses_host_network,
 )
-from nodeupgrade.adapters.cri.stored import OddMetadata, conflict, gone, require_other_hashes_only
+from nodeupgrade.adapters.cri.stored import OddMetadata, conflict, gone
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
     RUNTIME,
     STATE,
     StoredContainer,
     StoredSandbox,
+    StoredSpecification,
     decoded,
     encoded,
     is_ended,
-    rewritten,
-    sandbox_id,
     stored_sandbox,
 )
 from nodeupgrade.adapters.proc import ProcessTable
@@ -85,7 +83,7 @@ class SpecificationStore:
         writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
         for image, hashes in changes:
             before = decoded(image)
-            wanted = rewritten(image.container_id, before.config, hashes)
+            wanted = StoredSpecification(image.container_id, before.config).rewritten(hashes)
             present = self._present(image, before)
             if present not in {before.config, wanted}:
                 raise conflict(image.container_id, CONFIG)
@@ -107,11 +105,8 @@ class SpecificationStore:
         self._files.tidy(before.config_path)
         if present == before.config:
             return
-        require_other_hashes_only(
-            partial(rewritten, image.container_id, present, image.hashes),
-            before.config,
-            conflict(image.container_id, CONFIG),
-        )
+        stored = StoredSpecification(image.container_id, present)
+        stored.require_other_hashes_only(image.hashes, before.config, CONFIG)
         self._put(before.config_path, before.config, image)
 
     def tidy_states(self, images: Iterable[BeforeImage]) -> None:
@@ -164,7 +159,7 @@ class SpecificationStore:
 
     def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredSandbox | None:
         """Return what is stored of a container's pod, if that has a process of its own and was not stopped."""
-        directory = _directory(storage, sandbox_id(container_id, config))
+        directory = _directory(storage, StoredSpecification(container_id, config).sandbox())
         state = self._files.read(directory / STATE)
         found = None if state is None else stored_sandbox(container_id, directory, state)
         return None if found is None or self._files.read(found.marker) is not None else found

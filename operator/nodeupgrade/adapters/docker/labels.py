@@ -7,14 +7,13 @@ hashes are replaced in the text, and everything else is proven to be unchanged.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import OddMetadata, hashes_once, odd, with_hashes
+from nodeupgrade.adapters.cri.stored import HashText
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
 
 ENCODING = "config.v2.json/Config"
 ANNOTATION = "annotation."
@@ -24,6 +23,7 @@ HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
 LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
 CONFIG, ID = "Config", "ID"
 BLANKS = " \t\r\n"
+RUNTIME = "Docker"
 
 _decoder = json.JSONDecoder()
 
@@ -52,53 +52,53 @@ def split(container_id: ContainerId, content: bytes) -> StoredFile:
     Raises:
         OddMetadata: the file is not what dockerd writes for this container.
     """
+    odd = StoredConfig(container_id, content).odd
     try:
         text = content.decode()
         members = _members(text)
     except (ValueError, IndexError) as error:
-        raise _odd(container_id, f"its file is not a JSON object ({error})") from error
+        raise odd(f"its file is not a JSON object ({error})") from error
     found = [span for name, span in members if name == CONFIG]
     ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
     if ids != [container_id]:
-        raise _odd(container_id, f"its file belongs to {ids or 'nobody'}")
+        raise odd(f"its file belongs to {ids or 'nobody'}")
     if len(found) != 1:
-        raise _odd(container_id, f"its file has {len(found)} configurations instead of one")
+        raise odd(f"its file has {len(found)} configurations instead of one")
     [(start, end)] = found
     return StoredFile(text[:start], text[start:end], text[end:])
 
 
-def read_hashes(container_id: ContainerId, config: bytes) -> StoredHashes:
-    """Return the hashes in a configuration, after proving that they can be replaced.
+class StoredConfig(HashText):
+    """The configuration of one container."""
 
-    Raises:
-        OddMetadata: they cannot.
-    """
-    labels = _labels(container_id, _parsed(container_id, config))
-    return hashes_once(labels, config, entry, partial(_odd, container_id), names=LABELS, kind="label")
+    RUNTIME = RUNTIME
+    NAMES = LABELS
+    KIND = "label"
 
+    def values(self) -> Mapping[str, object]:
+        return self._labels(self._document())
 
-def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) -> bytes:
-    """Return the configuration with other hashes and every other byte unchanged.
+    def rest(self) -> object:
+        document = self._document()
+        labels = self._labels(document)
+        for label in LABELS:
+            labels.pop(label, None)
+        return document
 
-    A hash that is ``None`` in ``wanted`` is kept; a missing label is never added.
+    def _document(self) -> dict[str, Any]:
+        document = self.json(self.data, "its configuration")
+        if not isinstance(document, dict):
+            raise self.odd("its configuration is not an object")
+        return document
 
-    Raises:
-        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
-    """
-    return with_hashes(
-        config,
-        read_hashes(container_id, config),
-        wanted,
-        partial(_odd, container_id),
-        put=lambda text, label, old, new: text.replace(entry(label, old), entry(label, new)),
-        rest=partial(_without_hashes, container_id),
-        names=LABELS,
-    )
-
-
-def entry(label: str, value: str) -> bytes:
-    """Return a label as dockerd writes it, in its files and in its answers."""
-    return f'"{label}":"{value}"'.encode("ascii")
+    def _labels(self, document: dict[str, Any]) -> dict[str, Any]:
+        match document.get("Labels"):
+            case dict(labels):
+                return labels
+            case None:
+                return {}
+            case _:
+                raise self.odd("its labels are not an object")
 
 
 def _members(text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -133,35 +133,3 @@ def _blank(text: str, at: int) -> int:
     while text[at] in BLANKS:
         at += 1
     return at
-
-
-def _parsed(container_id: ContainerId, config: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(config)
-    except ValueError as error:
-        raise _odd(container_id, f"its configuration is not JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise _odd(container_id, "its configuration is not an object")
-    return document
-
-
-def _labels(container_id: ContainerId, document: dict[str, Any]) -> dict[str, Any]:
-    match document.get("Labels"):
-        case dict(labels):
-            return labels
-        case None:
-            return {}
-        case _:
-            raise _odd(container_id, "its labels are not an object")
-
-
-def _without_hashes(container_id: ContainerId, config: bytes) -> object:
-    document = _parsed(container_id, config)
-    labels = _labels(container_id, document)
-    for label in LABELS:
-        labels.pop(label, None)
-    return document
-
-
-def _odd(container_id: ContainerId, why: str) -> OddMetadata:
-    return odd(container_id, why, runtime="Docker")

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.cri.stored import conflict, gone, require_other_hashes_only
+from nodeupgrade.adapters.cri.stored import conflict, gone
 from nodeupgrade.adapters.docker import labels
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
@@ -53,7 +52,7 @@ class LabelStore:
             OddMetadata: a before-image cannot be rewritten.
         """
         wanted = {
-            image.container_id: (image, labels.rewritten(image.container_id, image.data, hashes))
+            image.container_id: (image, labels.StoredConfig(image.container_id, image.data).rewritten(hashes))
             for image, hashes in changes
         }
 
@@ -83,11 +82,8 @@ class LabelStore:
             stored = self._held(root, container_id)
             if stored.data == image.data:
                 return {}
-            require_other_hashes_only(
-                partial(labels.rewritten, container_id, stored.data, image.hashes),
-                image.data,
-                conflict(container_id, "configuration"),
-            )
+            config = labels.StoredConfig(container_id, stored.data)
+            config.require_other_hashes_only(image.hashes, image.data, "configuration")
             return {path_of(root, container_id): stored.holding(image.data)}
 
         self._write(pending)
@@ -128,5 +124,5 @@ def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
 
 
 def _image(container_id: ContainerId, config: bytes) -> BeforeImage:
-    hashes = labels.read_hashes(container_id, config)
+    hashes = labels.StoredConfig(container_id, config).hashes()
     return BeforeImage(container_id=container_id, encoding=labels.ENCODING, data=config, hashes=hashes)

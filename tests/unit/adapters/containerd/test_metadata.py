@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.adapters.containerd.store import TYPE_URL, read_hashes, rewritten
+from nodeupgrade.adapters.containerd.store import TYPE_URL, StoredMetadata
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.api.values import ContainerId
@@ -41,10 +41,10 @@ def test_only_the_bytes_of_the_hash_change(
     annotations = {"a": '"io.kubernetes.container.hash":"' + old + '"'} | others | {HASH_KEY: old}
     data = document(annotations, command=command, log_path="main/0.log")
 
-    result = rewritten(ID, TYPE_URL, data, StoredHashes(container=new))
+    result = StoredMetadata(ID, data, TYPE_URL).rewritten(StoredHashes(container=new))
 
     assert json.loads(result)["Metadata"]["Config"]["annotations"] == annotations | {HASH_KEY: new}
-    assert rewritten(ID, TYPE_URL, result, StoredHashes(container=old)) == data
+    assert StoredMetadata(ID, result, TYPE_URL).rewritten(StoredHashes(container=old)) == data
     head, tail = data.split(f'"{HASH_KEY}":"{old}"'.encode())
     assert (result.startswith(head), result.endswith(tail)) == (True, True)
     assert len(result) - len(data) == len(new) - len(old)
@@ -56,10 +56,10 @@ def test_both_annotations_are_changed_independently(
 ) -> None:
     data = document({HASH_KEY: old, HASH_WITHOUT_RESOURCES_KEY: second})
 
-    result = rewritten(ID, TYPE_URL, data, StoredHashes(container=new, without_resources=second_new))
+    result = StoredMetadata(ID, data, TYPE_URL).rewritten(StoredHashes(container=new, without_resources=second_new))
 
-    assert read_hashes(ID, TYPE_URL, data) == StoredHashes(container=old, without_resources=second)
-    assert read_hashes(ID, TYPE_URL, result) == StoredHashes(container=new, without_resources=second_new)
+    assert StoredMetadata(ID, data, TYPE_URL).hashes() == StoredHashes(container=old, without_resources=second)
+    assert StoredMetadata(ID, result, TYPE_URL).hashes() == StoredHashes(container=new, without_resources=second_new)
 
 
 GOOD = document({HASH_KEY: "aaaa0000"})
@@ -86,17 +86,17 @@ GOOD = document({HASH_KEY: "aaaa0000"})
 )
 def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
     with pytest.raises(OddMetadata, match=why):
-        read_hashes(ID, type_url, data)
+        StoredMetadata(ID, data, type_url).hashes()
     with pytest.raises(OddMetadata, match=why):
-        rewritten(ID, type_url, data, StoredHashes(container=HashValue("b1")))
+        StoredMetadata(ID, data, type_url).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
     with pytest.raises(OddMetadata, match="is no hash"):
-        rewritten(ID, TYPE_URL, GOOD, StoredHashes(container=HashValue('b","x":"')))
+        StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 
 def test_a_container_without_hashes_is_left_as_it_is() -> None:
     data = document({"io.kubernetes.container.restartCount": "0"})
-    assert read_hashes(ID, TYPE_URL, data) == StoredHashes(container=None)
-    assert rewritten(ID, TYPE_URL, data, StoredHashes(container=HashValue("b1"))) == data
+    assert StoredMetadata(ID, data, TYPE_URL).hashes() == StoredHashes(container=None)
+    assert StoredMetadata(ID, data, TYPE_URL).rewritten(StoredHashes(container=HashValue("b1"))) == data

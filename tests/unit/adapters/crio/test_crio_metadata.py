@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.crio.metadata import INNER, read_hashes, rewritten
+from nodeupgrade.adapters.crio.metadata import INNER, StoredSpecification
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
@@ -47,11 +47,11 @@ def test_only_the_bytes_of_the_hash_change(
     annotations = others | {HASH_KEY: old}
     data = document(annotations, env=env, outside=outside)
 
-    result = rewritten(ID, data, StoredHashes(container=new))
+    result = StoredSpecification(ID, data).rewritten(StoredHashes(container=new))
 
     assert json.loads(json.loads(result)["annotations"][INNER]) == annotations | {HASH_KEY: new}
-    assert read_hashes(ID, result) == StoredHashes(container=new)
-    assert rewritten(ID, result, StoredHashes(container=old)) == data
+    assert StoredSpecification(ID, result).hashes() == StoredHashes(container=new)
+    assert StoredSpecification(ID, result).rewritten(StoredHashes(container=old)) == data
     assert len(result) - len(data) == (1 + outside) * (len(new) - len(old))
     whole = json.loads(data)
     whole["annotations"] |= {INNER: json.loads(result)["annotations"][INNER]} | ({HASH_KEY: new} if outside else {})
@@ -64,10 +64,10 @@ def test_both_annotations_are_changed_independently(
 ) -> None:
     data = document({HASH_KEY: old, HASH_WITHOUT_RESOURCES_KEY: second})
 
-    result = rewritten(ID, data, StoredHashes(container=new, without_resources=second_new))
+    result = StoredSpecification(ID, data).rewritten(StoredHashes(container=new, without_resources=second_new))
 
-    assert read_hashes(ID, data) == StoredHashes(container=old, without_resources=second)
-    assert read_hashes(ID, result) == StoredHashes(container=new, without_resources=second_new)
+    assert StoredSpecification(ID, data).hashes() == StoredHashes(container=old, without_resources=second)
+    assert StoredSpecification(ID, result).hashes() == StoredHashes(container=new, without_resources=second_new)
 
 
 GOOD = document({HASH_KEY: "aaaa0000"})
@@ -101,17 +101,17 @@ def without(name: str) -> bytes:
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(OddMetadata, match=why):
-        read_hashes(ID, data)
+        StoredSpecification(ID, data).hashes()
     with pytest.raises(OddMetadata, match=why):
-        rewritten(ID, data, StoredHashes(container=HashValue("b1")))
+        StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
     with pytest.raises(OddMetadata, match="is no hash"):
-        rewritten(ID, GOOD, StoredHashes(container=HashValue('b","x":"')))
+        StoredSpecification(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 
 def test_a_container_without_hashes_is_left_as_it_is() -> None:
     data = document({"io.kubernetes.container.restartCount": "0"})
-    assert read_hashes(ID, data) == StoredHashes(container=None)
-    assert rewritten(ID, data, StoredHashes(container=HashValue("b1"))) == data
+    assert StoredSpecification(ID, data).hashes() == StoredHashes(container=None)
+    assert StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1"))) == data

@@ -12,7 +12,7 @@ import pytest
 
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.adapters.cri.stored import wrong_hashes
-from nodeupgrade.adapters.crio.metadata import StoredContainer, encoded, rewritten, stored_sandbox
+from nodeupgrade.adapters.crio.metadata import StoredContainer, StoredSpecification, encoded, stored_sandbox
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
@@ -74,7 +74,7 @@ class Storage:
             self.before[identity] = config
             stored = StoredContainer(directory=PurePosixPath(directory), config=config, state=RUNS, sandbox=sandbox)
             self.images.append(encoded(ContainerId(identity), stored))
-            (directory / "config.json").write_bytes(rewritten(ContainerId(identity), config, NEW))
+            (directory / "config.json").write_bytes(StoredSpecification(ContainerId(identity), config).rewritten(NEW))
             (directory / "config.json").chmod(0o640)
             (directory / "state.json").write_bytes(RUNS)
 

@@ -10,8 +10,7 @@ from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.docker.labels import (
     HASH_LABEL,
     HASH_WITHOUT_RESOURCES_LABEL,
-    read_hashes,
-    rewritten,
+    StoredConfig,
     split,
 )
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -31,11 +30,11 @@ def test_only_the_bytes_of_the_hash_change(
     data = content(labels, Cmd=command)
     stored = split(ID, data)
 
-    changed = stored.holding(rewritten(ID, stored.data, StoredHashes(container=new)))
+    changed = stored.holding(StoredConfig(ID, stored.data).rewritten(StoredHashes(container=new)))
 
     assert json.loads(changed)["Config"]["Labels"] == labels | {HASH_LABEL: new}
     again = split(ID, changed)
-    assert again.holding(rewritten(ID, again.data, StoredHashes(container=old))) == data
+    assert again.holding(StoredConfig(ID, again.data).rewritten(StoredHashes(container=old))) == data
     assert len(changed) - len(data) == len(new) - len(old)
     assert (again.head, again.tail) == (stored.head, stored.tail)
 
@@ -46,10 +45,10 @@ def test_both_labels_are_changed_independently(
 ) -> None:
     config = split(ID, content({HASH_LABEL: old, HASH_WITHOUT_RESOURCES_LABEL: second})).data
 
-    result = rewritten(ID, config, StoredHashes(container=new, without_resources=second_new))
+    result = StoredConfig(ID, config).rewritten(StoredHashes(container=new, without_resources=second_new))
 
-    assert read_hashes(ID, config) == StoredHashes(container=old, without_resources=second)
-    assert read_hashes(ID, result) == StoredHashes(container=new, without_resources=second_new)
+    assert StoredConfig(ID, config).hashes() == StoredHashes(container=old, without_resources=second)
+    assert StoredConfig(ID, result).hashes() == StoredHashes(container=new, without_resources=second_new)
 
 
 def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
@@ -91,9 +90,9 @@ def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
 )
 def test_a_configuration_of_another_form_is_odd(config: bytes, why: str) -> None:
     with pytest.raises(OddMetadata, match=why):
-        rewritten(ID, config, StoredHashes(container=HashValue("b2")))
+        StoredConfig(ID, config).rewritten(StoredHashes(container=HashValue("b2")))
 
 
 def test_what_is_wanted_has_to_be_a_hash() -> None:
     with pytest.raises(OddMetadata, match="is no hash"):
-        rewritten(ID, split(ID, GOOD).data, StoredHashes(container=HashValue('b","x":"')))
+        StoredConfig(ID, split(ID, GOOD).data).rewritten(StoredHashes(container=HashValue('b","x":"')))
