@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
-from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule
 from nodeupgrade.api.json import from_json
-from nodeupgrade.api.limits import LABEL_LENGTH, PATH_LENGTH, URL_LENGTH
+from nodeupgrade.api.limits import PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.schema.derive import Problem, schema_of
 from nodeupgrade.api.schema.validation import filled, unknown, validate
 
-_NAME = Field(
-    min_length=1,
-    max_length=LABEL_LENGTH,
-    pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-    expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
-)
 _URL = Field(max_length=URL_LENGTH, pattern=r"https?://[^\s]+", expected="an https or http URL")
 _PATH = Field(max_length=PATH_LENGTH, pattern=r"/[^\x00]+", expected="an absolute path")
 
@@ -32,7 +26,7 @@ class ConfigurationError(Exception):
 class PrometheusServer:
     """A Prometheus that health checks may query."""
 
-    name: Annotated[str, _NAME, Field("The name by which health checks call it.")]
+    name: Annotated[str, DNS_LABEL, Field("The name by which health checks call it.")]
     url: Annotated[
         str,
         _URL,
@@ -64,7 +58,7 @@ class NoticeFormat(StrEnum):
 class Receiver:
     """A webhook that is told how rollouts stand."""
 
-    name: Annotated[str, _NAME, Field("Its name, for messages and for the record of what it has got.")]
+    name: Annotated[str, DNS_LABEL, Field("Its name, for messages and for the record of what it has got.")]
     url: Annotated[str, _URL, Field("Where to send notices to.")]
     format: Annotated[NoticeFormat, Field("How notices are written.", defaulted=True)] = NoticeFormat.JSON
     bearer_token_file: Annotated[

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from nodeupgrade.api.limits import NAME_LENGTH
+from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.values import NodeName
 
 
@@ -145,6 +145,16 @@ LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_PATTERN = rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{LABEL_NAME}"
 LABEL_KEY = Field(
     min_length=1, max_length=317, pattern=LABEL_KEY_PATTERN, expected="the key of a label such as example.com/pool"
+)
+
+DNS_LABEL = Field(
+    min_length=1,
+    max_length=LABEL_LENGTH,
+    pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
+)
+SHA256 = Field(
+    max_length=64, pattern="[0-9a-f]{64}", expected="64 lower-case hexadecimal digits, as sha256sum prints them"
 )
 
 SET = Field(list_type=ListType.SET)

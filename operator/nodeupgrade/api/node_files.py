@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.field import SHA256, Field, Rule
 from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
 
 _SEGMENT: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
@@ -113,15 +113,7 @@ class NodeFile:
             defaulted=True,
         ),
     ] = "0600"
-    sha256: Annotated[
-        str,
-        Field(
-            "SHA-256 of the content, in hexadecimal, as printed by sha256sum.",
-            max_length=64,
-            pattern="[0-9a-f]{64}",
-            expected="64 lower-case hexadecimal digits, as sha256sum prints them",
-        ),
-    ]
+    sha256: Annotated[str, SHA256, Field("SHA-256 of the content, in hexadecimal, as printed by sha256sum.")]
     config_map_key_ref: Annotated[KeyReference | None, Field("Takes the content from a ConfigMap.")] = None
     secret_key_ref: Annotated[KeyReference | None, Field("Takes the content from a Secret.")] = None
     image_path: Annotated[

@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.field import Field, Rule, immutable, keys_match
+from nodeupgrade.api.field import SHA256, Field, Rule, immutable, keys_match
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
 
 SOURCES: Final = ("image", "platforms", "preStaged")
 
-_SHA256 = Field(
-    "SHA-256 of the file, in hexadecimal, as printed by sha256sum.",
-    max_length=64,
-    pattern="[0-9a-f]{64}",
-    expected="64 lower-case hexadecimal digits, as sha256sum prints them",
-)
+_SHA256 = SHA256.overridden(Field("SHA-256 of the file, in hexadecimal, as printed by sha256sum."))
 _PATH = Field(
     max_length=PATH_LENGTH, pattern=PATH, expected="an absolute path such as /opt/kubelet, without . and .., % and \\"
 )

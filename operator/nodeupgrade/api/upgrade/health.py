@@ -5,18 +5,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 
 MOST_CHECKS: Final = 16
 
-_NAME = Field(
-    min_length=1,
-    max_length=LABEL_LENGTH,
-    pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-    expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
-)
 _OBJECT_NAME = Field(
     min_length=1,
     max_length=NAME_LENGTH,
@@ -39,7 +33,7 @@ class PrometheusQuery:
 
     server: Annotated[
         str,
-        _NAME,
+        DNS_LABEL,
         Field("Name of a Prometheus server in the operator's configuration, which contains its URL.", defaulted=True),
     ] = "default"
     query: Annotated[
@@ -92,7 +86,7 @@ class ClusterObjects:
     ]
     namespace: Annotated[
         str | None,
-        _NAME,
+        DNS_LABEL,
         Field("Namespace of the objects. If unset, objects of all namespaces, or cluster-scoped objects."),
     ] = None
     name: Annotated[str | None, _OBJECT_NAME, Field("Name of a single object. Mutually exclusive with selector.")] = (
@@ -130,7 +124,7 @@ class HealthCheck:
         ),
     )
 
-    name: Annotated[str, _NAME, Field("Name of the check, used in messages.")]
+    name: Annotated[str, DNS_LABEL, Field("Name of the check, used in messages.")]
     prometheus: Annotated[PrometheusQuery | None, Field("Evaluates metrics of a Prometheus server.")] = None
     objects: Annotated[ClusterObjects | None, Field("Evaluates objects of the cluster.")] = None
     interval: Annotated[

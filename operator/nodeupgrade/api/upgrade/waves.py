@@ -5,8 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from nodeupgrade.api.field import IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
-from nodeupgrade.api.limits import LABEL_LENGTH
+from nodeupgrade.api.field import DNS_LABEL, IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.api.values import IntOrPercent
 
@@ -42,12 +41,9 @@ class Wave:
 
     name: Annotated[
         str,
+        DNS_LABEL,
         Field(
             "Name of the wave. Must be a DNS label.",
-            min_length=1,
-            max_length=LABEL_LENGTH,
-            pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-            expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
             rules=(
                 Rule(
                     f"self != '{REMAINDER}'",

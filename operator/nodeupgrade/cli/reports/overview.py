@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -153,7 +153,8 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
 
 OWNERS_NAMED = 5
 
-_ORDER = tuple(Severity)
+_ORDER = tuple(severity.value for severity in Severity)
+_WARN = Severity.WARN.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,26 +177,12 @@ class Todo:
     remedy: str
     example: str
     nodes: tuple[str, ...]
-    pods: int
-    owners: tuple[PodOwner, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """Something found on one node."""
-
-    node: str
-    severity: Severity
-    reason: str
-    check: str
-    accepted: bool
-    remedy: str
-    example: str
     pods: int = 0
     owners: tuple[PodOwner, ...] = ()
 
     @property
     def kind(self) -> tuple[int, str, str, str, bool]:
+        """What it has in common with others that are done with it."""
         return (_ORDER.index(self.severity), self.reason, self.check, self.remedy, self.accepted)
 
 
@@ -217,20 +204,20 @@ def todo(
         for each in _found(member, findings.get(member.node, ()), hazards.get(member.node, ()))
     ]
     found.sort(key=lambda each: each.kind)
-    made = [_todo(list(group)) for _, group in groupby(found, key=lambda each: each.kind)]
-    made.sort(key=lambda each: (_ORDER.index(Severity(each.severity)), not each.accepted, -len(each.nodes)))
+    made = [_together(list(group)) for _, group in groupby(found, key=lambda each: each.kind)]
+    made.sort(key=lambda each: (_ORDER.index(each.severity), not each.accepted, -len(each.nodes)))
     return tuple(made)
 
 
-def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[ReportedHazard, ...]) -> Iterator[_Found]:
+def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[ReportedHazard, ...]) -> Iterator[Todo]:
     """Yield what speaks against a member's upgrade in its present place, and all warnings."""
     told = [_reported(member.node, hazard) for hazard in hazards]
     seen = {each.check for each in told}
     judged = [each for each in _judged(member.node, findings) if each.check not in seen]
-    against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity is not Severity.WARN]
+    against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity != _WARN]
     if member.place in {Place.REFUSED, Place.HELD, Place.SKIPPED}:
         yield from against or (_of_state(member),)
-    yield from (each for each in (*told, *judged) if each.severity is Severity.WARN)
+    yield from (each for each in (*told, *judged) if each.severity == _WARN)
 
 
 def _refused_by_itself(member: NodeState) -> bool:
@@ -238,12 +225,12 @@ def _refused_by_itself(member: NodeState) -> bool:
     return verdict is not None and verdict.outcome is Verdict.REFUSED and member.reason == verdict.reason
 
 
-def _judged(node: str, findings: Iterable[Finding]) -> Iterator[_Found]:
+def _judged(node: str, findings: Iterable[Finding]) -> Iterator[Todo]:
     for group in ranked(findings):
         first = group.first
-        yield _Found(
-            node=node,
-            severity=first.weight,
+        yield Todo(
+            nodes=(node,),
+            severity=first.weight.value,
             reason=first.reason,
             check=first.check,
             accepted=first.accepted,
@@ -254,12 +241,12 @@ def _judged(node: str, findings: Iterable[Finding]) -> Iterator[_Found]:
         )
 
 
-def _reported(node: str, hazard: ReportedHazard) -> _Found:
+def _reported(node: str, hazard: ReportedHazard) -> Todo:
     known = Reason(hazard.reason) if hazard.reason in set(Reason) else None
     skipped = known is not None and known.severity is Severity.SKIP
-    return _Found(
-        node=node,
-        severity=Severity.WARN if hazard.warning else Severity.SKIP if skipped else Severity.REFUSE,
+    return Todo(
+        nodes=(node,),
+        severity=(Severity.WARN if hazard.warning else Severity.SKIP if skipped else Severity.REFUSE).value,
         reason=hazard.reason,
         check=hazard.check,
         accepted=hazard.accepted,
@@ -270,10 +257,10 @@ def _reported(node: str, hazard: ReportedHazard) -> _Found:
     )
 
 
-def _of_state(member: NodeState) -> _Found:
-    return _Found(
-        node=member.node,
-        severity=Severity.SKIP if member.place is Place.SKIPPED else Severity.REFUSE,
+def _of_state(member: NodeState) -> Todo:
+    return Todo(
+        nodes=(member.node,),
+        severity=(Severity.SKIP if member.place is Place.SKIPPED else Severity.REFUSE).value,
         reason=member.reason,
         check="",
         accepted=False,
@@ -282,18 +269,13 @@ def _of_state(member: NodeState) -> _Found:
     )
 
 
-def _todo(found: list[_Found]) -> Todo:
-    first, owners = found[0], Counter[str]()
+def _together(found: list[Todo]) -> Todo:
+    owners = Counter[str]()
     for each in found:
         owners.update({owner.name: owner.pods for owner in each.owners})
-    return Todo(
-        severity=first.severity.value,
-        reason=first.reason,
-        check=first.check,
-        accepted=first.accepted,
-        remedy=first.remedy,
-        example=first.example,
-        nodes=tuple(dict.fromkeys(each.node for each in found)),
+    return replace(
+        found[0],
+        nodes=tuple(dict.fromkeys(node for each in found for node in each.nodes)),
         pods=sum(each.pods for each in found),
         owners=tuple(PodOwner(name=name, pods=pods) for name, pods in owners.most_common(OWNERS_NAMED)),
     )
