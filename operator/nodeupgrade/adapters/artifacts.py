@@ -191,8 +191,7 @@ def _opener(reach: Reach) -> urllib.request.OpenerDirector:
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        _HttpHandler(reach),
-        _HttpsHandler(reach),
+        _Handler(reach),
         urllib.request.HTTPDefaultErrorHandler(),
         _RedirectHandler(reach),
         urllib.request.HTTPErrorProcessor(),
@@ -225,28 +224,24 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-class _HttpHandler(urllib.request.HTTPHandler):
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     def __init__(self, reach: Reach) -> None:
         super().__init__()
         self._reach = reach
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        _require(self._reach.problem_of_url(req.full_url))
-        return self.do_open(_guarded(_HttpConnection, self._reach, req), req)
-
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
-    def __init__(self, reach: Reach) -> None:
-        super().__init__()
-        self._reach = reach
+        return self._open(_HttpConnection, req)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(_HttpsConnection, req)
+
+    def _open(self, kind: "type[_HttpConnection]", req: urllib.request.Request) -> http.client.HTTPResponse:
         _require(self._reach.problem_of_url(req.full_url))
-        return self.do_open(_guarded(_HttpsConnection, self._reach, req), req)
+        return self.do_open(_guarded(kind, self._reach, req), req)
 
 
 def _guarded(
-    kind: "type[_HttpConnection | _HttpsConnection]", reach: Reach, request: urllib.request.Request
+    kind: "type[_HttpConnection]", reach: Reach, request: urllib.request.Request
 ) -> Callable[..., http.client.HTTPConnection]:
     """Return what makes connections; that to a proxy, which stands in the environment, is not judged."""
     by_proxy = request.has_proxy() or getattr(request, "_tunnel_host", None) is not None
@@ -267,12 +262,8 @@ class _HttpConnection(http.client.HTTPConnection):
         super().connect()
 
 
-class _HttpsConnection(http.client.HTTPSConnection):
-    reach: Reach | None = None
-
-    def connect(self) -> None:
-        self._create_connection = _connecting(self.reach)
-        super().connect()
+class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
+    pass
 
 
 def _connecting(reach: Reach | None) -> Callable[..., socket.socket]:

@@ -29,14 +29,10 @@ SOCKET = Path("/run/containerd/containerd.sock")
 class ContainerdRuntime(CriRuntime):
     """The containerd of one node, reached through its own API and the CRI, both on one socket.
 
-    Args:
-        socket: containerd's socket.
-        processes: the node's processes.
+    Args, besides those of CriRuntime:
         files: the node's files.
         services: the node's units; without them, the version of the program on disk is unknown.
         prefix: command prefix for containerd's program, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call.
-        patience: seconds for which a read is retried while containerd is unavailable.
     """
 
     kind = CONTAINERD

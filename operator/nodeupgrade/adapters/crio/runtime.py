@@ -35,14 +35,10 @@ SOCKET = Path("/var/run/crio/crio.sock")
 class CrioRuntime(CriRuntime):
     """The CRI-O of one node: the CRI and its own HTTP, both on one socket, and the files of its storage.
 
-    Args:
-        socket: CRI-O's socket.
-        processes: the node's processes.
+    Args, besides those of CriRuntime:
         files: the node's files.
         services: the node's units; without them, it cannot be stopped to put a state back.
         prefix: command prefix for CRI-O's program, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call.
-        patience: seconds for which a read is retried while CRI-O is unavailable.
     """
 
     kind = CRIO
