@@ -156,13 +156,13 @@ GLOBAL_SCOPE = "00"
 
 def address(processes: ProcessTable, pid: int) -> str:
     """Return the first address of a process's network other than the loopback; empty if it has none."""
-    trie = processes.network_file(pid, "fib_trie") or ""
+    trie = processes.text(pid, "net/fib_trie")
     found = sorted({each for each in LOCAL.findall(trie) if not each.startswith(LOOPBACK)})
     return found[0] if found else _sixth(processes, pid)
 
 
 def _sixth(processes: ProcessTable, pid: int) -> str:
     """Return the first IPv6 address with global scope, written as the kernel does: 32 digits."""
-    lines = (line.split() for line in (processes.network_file(pid, "if_inet6") or "").splitlines())
+    lines = (line.split() for line in processes.text(pid, "net/if_inet6").splitlines())
     found = sorted(fields[0] for fields in lines if len(fields) > 3 and fields[3] == GLOBAL_SCOPE)
     return found[0] if found else ""

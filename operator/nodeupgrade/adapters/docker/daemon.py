@@ -59,7 +59,7 @@ def objections(info: Document, version: tuple[int, ...]) -> Iterator[str]:
 
 def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[int]:
     """Yield the inodes of the sockets that listen at a path, which may have been bound by another name of it."""
-    for inode, bound in listening(processes.network_file(INIT, "unix") or ""):
+    for inode, bound in listening(processes.text(INIT, "net/unix")):
         if bound == endpoint or (bound.name == endpoint.name and _resolved(bound, files) == endpoint):
             yield inode
 

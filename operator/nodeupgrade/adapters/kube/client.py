@@ -26,7 +26,7 @@ from nodeupgrade.adapters.kube.transport import (
     event,
     has_index,
     path,
-    selector,
+    selectors,
 )
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -148,7 +148,7 @@ class KubeClient(TypedKube):
         Where there are few pods, that is quicker than to wait until the index has come so far, which it may not for
         minutes if no pod changes.
         """
-        asked = {"fieldSelector": selector(fields or {})}
+        asked = selectors(None, fields)
         if not await self._are_few(resource):
             asked |= {"resourceVersion": await self._newest_version(), "resourceVersionMatch": "NotOlderThan"}
         try:
@@ -185,11 +185,7 @@ class KubeClient(TypedKube):
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
     ) -> Page:
         """List all pages and return them as one."""
-        query = {"limit": str(PAGE_SIZE)}
-        if labels:
-            query["labelSelector"] = selector(labels)
-        if fields:
-            query["fieldSelector"] = selector(fields)
+        query = {"limit": str(PAGE_SIZE), **selectors(labels, fields)}
         for _ in range(EXPIRED_LISTS):
             with contextlib.suppress(ExpiredError):
                 pages = [page async for page in self._pages(resource, query)]
@@ -198,8 +194,7 @@ class KubeClient(TypedKube):
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List all objects page by page, from etcd rather than from a cache that may lag behind."""
-        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector(labels)} if labels else {})
-        return self._pages(resource, query)
+        return self._pages(resource, {"limit": str(PAGE_SIZE), **selectors(labels)})
 
     async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
         asked = dict(query)
@@ -234,11 +229,8 @@ class KubeClient(TypedKube):
             "resourceVersion": resource_version,
             # Spread out the ends of watches that all began at the same moment.
             "timeoutSeconds": str(WATCH_SECONDS + random.randrange(WATCH_SECONDS)),  # noqa: S311 - no secret
+            **selectors(labels, fields),
         }
-        if labels:
-            query["labelSelector"] = selector(labels)
-        if fields:
-            query["fieldSelector"] = selector(fields)
         async with contextlib.aclosing(self._transport.lines(path(resource), query)) as lines:
             async for line in lines:
                 yield event(resource, line)

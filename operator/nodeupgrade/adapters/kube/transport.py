@@ -339,6 +339,7 @@ def has_index(resource: Resource, fields: Mapping[str, str] | None) -> bool:
     return resource == PODS and fields is not None and set(fields) == {NODE_OF_POD}
 
 
-def selector(terms: Mapping[str, str]) -> str:
-    """Return the text of a selector of labels or fields."""
-    return ",".join(f"{key}={value}" for key, value in terms.items())
+def selectors(labels: Mapping[str, str] | None, fields: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the parameters of a request that select by labels and fields."""
+    given = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: ",".join(f"{k}={v}" for k, v in terms.items()) for name, terms in given.items() if terms}

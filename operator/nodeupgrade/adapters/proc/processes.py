@@ -97,18 +97,14 @@ class ProcessTable:
 
     def arguments(self, pid: int) -> tuple[str, ...] | None:
         """Return the argument vector; ``None`` if there is no such process, empty for a zombie or a kernel thread."""
-        try:
-            raw = (self._root / str(pid) / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
+        if (raw := self._content(pid, "cmdline")) is None:
             return None
         parts = raw.removesuffix(b"\0").split(b"\0") if raw else []
         return tuple(part.decode(errors="surrogateescape") for part in parts)
 
     def environment(self, pid: int) -> dict[str, str] | None:
         """Return the environment variables that a process was started with; ``None`` if there is no such process."""
-        try:
-            raw = (self._root / str(pid) / "environ").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
+        if (raw := self._content(pid, "environ")) is None:
             return None
         pairs = (part.decode(errors="surrogateescape").partition("=") for part in raw.split(b"\0") if part)
         return {name: value for name, _, value in pairs}
@@ -179,7 +175,7 @@ class ProcessTable:
         return frozenset(int(number) for number in numbers if number.isdecimal())
 
     def text(self, pid: int, name: str) -> str:
-        """Return the content of ``/proc/PID/NAME``; empty if there is no such process."""
+        """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
         try:
             return (self._root / str(pid) / name).read_text(errors="surrogateescape")
         except OSError:
@@ -192,13 +188,6 @@ class ProcessTable:
             OSError: there is no such process.
         """
         return os.open(self._root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
-
-    def network_file(self, pid: int, name: str) -> str | None:
-        """Return ``/proc/PID/net/NAME``, as the process's network namespace has it; ``None`` if there is none."""
-        try:
-            return (self._root / str(pid) / "net" / name).read_text(errors="surrogateescape")
-        except OSError:
-            return None
 
     def own_number(self, pid: int) -> int | None:
         """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
@@ -217,6 +206,12 @@ class ProcessTable:
         """Return the name of a process's network namespace; ``None`` if there is no such process."""
         try:
             return str((self._root / str(pid) / "ns" / "net").readlink())
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
+    def _content(self, pid: int, name: str) -> bytes | None:
+        try:
+            return (self._root / str(pid) / name).read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             return None
 

@@ -99,7 +99,7 @@ def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:
 
 def _made_anew(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
     """Yield the paths, without symbolic links, of those of these sockets that listen at one."""
-    for inode, path in listening(processes.network_file(INIT, "unix") or ""):
+    for inode, path in listening(processes.text(INIT, "net/unix")):
         if inode in own:
             try:
                 found = files.socket(path)
