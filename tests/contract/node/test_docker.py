@@ -7,7 +7,7 @@ import pytest
 
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker import labels
+from nodeupgrade.adapters.docker import store
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -69,7 +69,7 @@ def test_a_rewrite_changes_one_label_and_not_a_byte_besides(docker: DockerWorld)
     docker.runtime.rewrite([(image, NEW)])
 
     assert docker.content(container_id) == before.replace(
-        f'{labels.HASH_LABEL}":"aaaa0000"', f'{labels.HASH_LABEL}":"b1"'
+        f'{store.HASH_LABEL}":"aaaa0000"', f'{store.HASH_LABEL}":"b1"'
     )
     assert docker.path(container_id).stat().st_mode == mode
 

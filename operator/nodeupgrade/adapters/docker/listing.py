@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, Document, address
-from nodeupgrade.adapters.docker.labels import ANNOTATION, HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL
+from nodeupgrade.adapters.docker.store import ANNOTATION, HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId

@@ -11,8 +11,7 @@ from nodeupgrade.adapters.cri.client import changed
 from nodeupgrade.adapters.cri.stored import entry
 from nodeupgrade.adapters.docker.client import OURS
 from nodeupgrade.adapters.docker.daemon import SOCKET_UNIT, UNIT
-from nodeupgrade.adapters.docker.labels import HASH_LABEL, LABELS
-from nodeupgrade.adapters.docker.store import path_of
+from nodeupgrade.adapters.docker.store import HASH_LABEL, LABELS, path_of
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function
 from nodeupgrade.ports.runtime import BeforeImage

@@ -1,17 +1,148 @@
 """The stored hashes of all containers: labels in dockerd's files, written while dockerd is stopped."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
-from nodeupgrade.adapters.cri.stored import conflict, gone
-from nodeupgrade.adapters.docker import labels
+from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.stored import HashText, conflict, gone
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
+
+# Replaces the hashes in a container's stored configuration and leaves every other byte unchanged.
+#
+# dockerd keeps a container's state in ``config.v2.json``, a JSON object in one line. What it was created with is
+# under ``Config``, the kubelet's annotations among its labels; the rest is dockerd's own, and changes with every
+# event. So the bytes of that one value are what is remembered, compared and put back. They are never parsed and
+# serialized again: the hashes are replaced in the text, and everything else is proven to be unchanged.
+
+ENCODING = "config.v2.json/Config"
+ANNOTATION = "annotation."
+"""Prefix of the labels in which dockershim and cri-dockerd keep annotations."""
+HASH_LABEL = f"{ANNOTATION}{HASH_KEY}"
+HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
+LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
+CONFIG, ID = "Config", "ID"
+BLANKS = " \t\r\n"
+RUNTIME = "Docker"
+
+_decoder = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """The content of one ``config.v2.json``, split around the value of ``Config``."""
+
+    head: str
+    config: str
+    tail: str
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the configuration."""
+        return self.config.encode()
+
+    def holding(self, config: bytes) -> bytes:
+        """Return the file's bytes with another configuration."""
+        return f"{self.head}{config.decode()}{self.tail}".encode()
+
+
+def split(container_id: ContainerId, content: bytes) -> StoredFile:
+    """Find the configuration in the bytes of a file.
+
+    Raises:
+        OddMetadata: the file is not what dockerd writes for this container.
+    """
+    odd = StoredConfig(container_id, content).odd
+    try:
+        text = content.decode()
+        members = _members(text)
+    except (ValueError, IndexError) as error:
+        raise odd(f"its file is not a JSON object ({error})") from error
+    found = [span for name, span in members if name == CONFIG]
+    ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
+    if ids != [container_id]:
+        raise odd(f"its file belongs to {ids or 'nobody'}")
+    if len(found) != 1:
+        raise odd(f"its file has {len(found)} configurations instead of one")
+    [(start, end)] = found
+    return StoredFile(text[:start], text[start:end], text[end:])
+
+
+class StoredConfig(HashText):
+    """The configuration of one container."""
+
+    RUNTIME = RUNTIME
+    NAMES = LABELS
+    KIND = "label"
+
+    def values(self) -> Mapping[str, object]:
+        return self._labels(self._document())
+
+    def rest(self) -> object:
+        document = self._document()
+        labels = self._labels(document)
+        for label in LABELS:
+            labels.pop(label, None)
+        return document
+
+    def _document(self) -> dict[str, Any]:
+        document = self.json(self.data, "its configuration")
+        if not isinstance(document, dict):
+            raise self.odd("its configuration is not an object")
+        return document
+
+    def _labels(self, document: dict[str, Any]) -> dict[str, Any]:
+        match document.get("Labels"):
+            case dict(labels):
+                return labels
+            case None:
+                return {}
+            case _:
+                raise self.odd("its labels are not an object")
+
+
+def _members(text: str) -> list[tuple[str, tuple[int, int]]]:
+    """Return names and spans of the members of a JSON object.
+
+    Raises:
+        ValueError, IndexError: the text is not one JSON object.
+    """
+    found: list[tuple[str, tuple[int, int]]] = []
+    at = _skip(text, 0, "{")
+    while text[at] != "}":
+        name, at = _decoder.raw_decode(text, _blank(text, at))
+        start = _blank(text, _skip(text, at, ":"))
+        _, end = _decoder.raw_decode(text, start)
+        found.append((str(name), (start, end)))
+        at = _blank(text, end)
+        if text[at] != "}":
+            at = _blank(text, _skip(text, at, ","))
+    if text[at + 1 :].strip(BLANKS):
+        raise ValueError("something follows it")
+    return found
+
+
+def _skip(text: str, at: int, mark: str) -> int:
+    at = _blank(text, at)
+    if text[at] != mark:
+        raise ValueError(f"{mark} is missing at {at}")
+    return _blank(text, at + 1)
+
+
+def _blank(text: str, at: int) -> int:
+    while text[at] in BLANKS:
+        at += 1
+    return at
+
+
+# The files of all containers.
 
 FILE = "config.v2.json"
 CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
@@ -52,7 +183,7 @@ class LabelStore:
             OddMetadata: a before-image cannot be rewritten.
         """
         wanted = {
-            image.container_id: (image, labels.StoredConfig(image.container_id, image.data).rewritten(hashes))
+            image.container_id: (image, StoredConfig(image.container_id, image.data).rewritten(hashes))
             for image, hashes in changes
         }
 
@@ -82,7 +213,7 @@ class LabelStore:
             stored = self._held(root, container_id)
             if stored.data == image.data:
                 return {}
-            config = labels.StoredConfig(container_id, stored.data)
+            config = StoredConfig(container_id, stored.data)
             config.require_other_hashes_only(image.hashes, image.data, "configuration")
             return {path_of(root, container_id): stored.holding(image.data)}
 
@@ -102,14 +233,14 @@ class LabelStore:
                 "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
             )
 
-    def _held(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile:
+    def _held(self, root: PurePosixPath, container_id: ContainerId) -> StoredFile:
         if (stored := self._read(root, container_id)) is None:
             raise gone(container_id, runtime="dockerd")
         return stored
 
-    def _read(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile | None:
+    def _read(self, root: PurePosixPath, container_id: ContainerId) -> StoredFile | None:
         content = self.files.read(path_of(root, container_id))
-        return None if content is None else labels.split(container_id, content)
+        return None if content is None else split(container_id, content)
 
 
 def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
@@ -124,5 +255,5 @@ def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
 
 
 def _image(container_id: ContainerId, config: bytes) -> BeforeImage:
-    hashes = labels.StoredConfig(container_id, config).hashes()
-    return BeforeImage(container_id=container_id, encoding=labels.ENCODING, data=config, hashes=hashes)
+    hashes = StoredConfig(container_id, config).hashes()
+    return BeforeImage(container_id=container_id, encoding=ENCODING, data=config, hashes=hashes)

@@ -13,8 +13,7 @@ from nodeupgrade.api.task.census import UNKNOWN_KUBELET
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import World, on_cluster
-from nodeupgrade.cli.inputs.completion import nodes
+from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
 from nodeupgrade.cli.screens.formatting import lasting, table

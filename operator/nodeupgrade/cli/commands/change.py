@@ -21,8 +21,7 @@ from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.api.values import printable
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
-from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, called, command
 from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi

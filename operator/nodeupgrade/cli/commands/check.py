@@ -14,8 +14,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, Ta
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, on_cluster
-from nodeupgrade.cli.inputs.completion import nodes
+from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, table

@@ -10,10 +10,9 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
-from nodeupgrade.cli.inputs.documents import documents
+from nodeupgrade.cli.inputs.documents import documents, is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
-from nodeupgrade.cli.reports.lint import is_upgrade, results
 
 LIVE = "live"
 

@@ -6,8 +6,7 @@ import click
 
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import World, on_cluster, read_fleet
-from nodeupgrade.cli.inputs.completion import claimed_nodes, nodes, rollouts
+from nodeupgrade.cli.inputs.cluster import World, claimed_nodes, nodes, on_cluster, read_fleet, rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, sealed, seat

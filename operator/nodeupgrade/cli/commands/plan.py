@@ -13,11 +13,10 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, as_if_applied, cluster_options, read_fleet
-from nodeupgrade.cli.inputs.documents import Document, documents
+from nodeupgrade.cli.inputs.documents import Document, documents, is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
-from nodeupgrade.cli.reports.lint import is_upgrade, results
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, report, rollout, with_pods
 from nodeupgrade.cli.screens import plan
 from nodeupgrade.domain.hazards import Finding

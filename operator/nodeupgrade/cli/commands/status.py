@@ -11,8 +11,7 @@ from rich.live import Live
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
-from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, called, command
 from nodeupgrade.cli.reports.overview import Overview, overview

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -24,13 +25,16 @@ from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 from nodeupgrade.engine.rollout.reader import LiveFleet
 from nodeupgrade.ports.kube import (
+    NODES,
     PODS,
+    TASKS,
     UPGRADES,
     ConflictError,
     ForbiddenError,
     KubeApi,
     NoClusterError,
     NotFoundError,
+    Resource,
     ReviewingKube,
     UnavailableError,
 )
@@ -209,3 +213,34 @@ def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
         "annotations": annotations,
     }
     return read_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})
+
+
+# Names for shell completion, read from the cluster; none if it does not answer at once.
+
+SECONDS = 2.0
+"""How long a person waits for a completion."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _names(resource: Resource) -> Complete:
+    def complete(ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+        world = ctx.obj if isinstance(ctx.obj, World) else World()
+        config, context = ctx.params.get("kubeconfig"), ctx.params.get("context")
+        try:
+            found = asyncio.run(_read(world, None if config is None else Path(config), context, resource))
+        except (NodeUpgradeError, TimeoutError, OSError):
+            return []
+        return [CompletionItem(name) for name in found if name.startswith(begun) and name.isprintable()]
+
+    return complete
+
+
+async def _read(world: World, kubeconfig: Path | None, context: str | None, resource: Resource) -> list[str]:
+    async with asyncio.timeout(SECONDS), world.connect(kubeconfig, context, SECONDS) as kube:
+        return [body["metadata"]["name"] for body in await kube.list(resource)]
+
+
+rollouts = _names(UPGRADES)
+nodes = _names(NODES)
+claimed_nodes = _names(TASKS)

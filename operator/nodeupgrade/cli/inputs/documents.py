@@ -3,12 +3,19 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import yaml
 
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.reading import parse_spec
 from nodeupgrade.api.yaml import Position, read_all
 from nodeupgrade.cli.program import CannotError
+from nodeupgrade.domain.catalogue import wrong_names
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout.lint import is_valid, lint
+from nodeupgrade.ports.kube import TASKS, UPGRADES
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
@@ -103,3 +110,57 @@ def _found_again(place: Position, path: str) -> Iterator[Repeated]:
         yield from _found_again(value, f"{path}.{key}" if path else key)
     for number, item in enumerate(place.items):
         yield from _found_again(item, f"{path}[{number}]")
+
+
+# Find what is wrong with the NodeUpgrades of a file, and where.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintResult:
+    """A finding and its place in the file, as the command prints it."""
+
+    file: str
+    line: int
+    object: str
+    path: str
+    message: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        what = "warning: " if self.warning else ""
+        return f"{self.file}:{self.line}: {what}{self.path}: {self.message}"
+
+
+def is_upgrade(document: Document) -> bool:
+    """Report whether it is a NodeUpgrade, or was meant to be one."""
+    version = document.body.get("apiVersion") if isinstance(document.body, dict) else ""
+    ours = str(version).startswith(f"{UPGRADES.group}/") and document.kind != TASKS.kind
+    return ours or document.kind.casefold() == UPGRADES.kind.casefold()
+
+
+def results(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:
+    """Find everything that is wrong with a document, or with replacing another one by it, from top to bottom."""
+    return sorted(_found(document, previous, now), key=lambda result: (result.line, result.path))
+
+
+def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[LintResult]:
+    for repeated in document.repeated:
+        message = "it is given twice, and only the last counts; remove one"
+        yield LintResult(
+            file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message
+        )
+    for finding in (*lint(document.body, previous, now=now), *_names(document.body)):
+        yield LintResult(
+            file=document.file,
+            line=document.line(finding.subject),
+            object=document.name,
+            path=finding.subject or "the object",
+            message=finding.detail,
+            warning=not finding.forbids,
+        )
+
+
+def _names(body: Any) -> Iterator[Finding]:  # Any: unvalidated JSON
+    """Yield names of checks that are not possible; a spec with other errors is not looked at."""
+    spec = body.get("spec") if isinstance(body, dict) else None
+    return wrong_names(parse_spec(spec)) if is_valid(spec) else iter(())

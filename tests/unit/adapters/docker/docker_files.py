@@ -2,7 +2,7 @@
 
 import json
 
-from nodeupgrade.adapters.docker.labels import HASH_LABEL
+from nodeupgrade.adapters.docker.store import HASH_LABEL
 from nodeupgrade.api.values import ContainerId
 
 ID = ContainerId("c" * 64)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker.labels import (
+from nodeupgrade.adapters.docker.store import (
     HASH_LABEL,
     HASH_WITHOUT_RESOURCES_LABEL,
     StoredConfig,

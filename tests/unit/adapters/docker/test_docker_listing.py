@@ -7,8 +7,8 @@ import pytest
 
 from nodeupgrade.adapters.docker import daemon
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, address
-from nodeupgrade.adapters.docker.labels import HASH_LABEL
 from nodeupgrade.adapters.docker.listing import details, nanoseconds, to_inventory
+from nodeupgrade.adapters.docker.store import HASH_LABEL
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed

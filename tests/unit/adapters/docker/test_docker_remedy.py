@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.docker import labels
+from nodeupgrade.adapters.docker import store
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
@@ -48,14 +48,14 @@ class Node:
         (root / "calls").touch()
         (root / "answers").mkdir()
         (root / "info").write_text('{"LiveRestoreEnabled":true}')
-        self.before = {i: content({labels.HASH_LABEL: "aaaa0000"}, i) for i in (ID, OTHER)}
+        self.before = {i: content({store.HASH_LABEL: "aaaa0000"}, i) for i in (ID, OTHER)}
         for container_id, data in self.before.items():
             self.put(container_id, data.replace(self._entry("aaaa0000"), self._entry("b1")))
         self.served()
 
     @staticmethod
     def _entry(value: str) -> bytes:
-        return f'"Labels":{{"{labels.HASH_LABEL}":"{value}"}}'.encode()
+        return f'"Labels":{{"{store.HASH_LABEL}":"{value}"}}'.encode()
 
     def file(self, container_id: str) -> Path:
         return self.root / "containers" / container_id / "config.v2.json"
@@ -71,7 +71,7 @@ class Node:
 
     def run(self, command: str) -> int:
         images = {
-            i: BeforeImage(container_id=i, encoding=labels.ENCODING, data=labels.split(i, data).data, hashes=OLD)
+            i: BeforeImage(container_id=i, encoding=store.ENCODING, data=store.split(i, data).data, hashes=OLD)
             for i, data in self.before.items()
         }
         changes = [(image, NEW) for image in images.values()]
@@ -136,7 +136,7 @@ def test_a_container_that_is_gone_needs_no_hash(node: Node) -> None:
     [
         (lambda node: (node.root / "info").write_text('{"LiveRestoreEnabled":false}'), "live-restore is not in effect"),
         (lambda node: (node.root / "stubborn").touch(), "dockerd does not stop"),
-        (lambda node: node.put(OTHER, content({labels.HASH_LABEL: "dddd"}, OTHER)), "is neither"),
+        (lambda node: node.put(OTHER, content({store.HASH_LABEL: "dddd"}, OTHER)), "is neither"),
     ],
 )
 def test_it_says_why_it_cannot(node: Node, harm: Callable[[Node], object], why: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker import labels
+from nodeupgrade.adapters.docker import store
 from nodeupgrade.adapters.docker.store import LabelStore, path_of
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
@@ -36,7 +36,7 @@ class Dockerd:
 
     def __post_init__(self) -> None:
         for container_id in BOTH:
-            self.put(container_id, content({labels.HASH_LABEL: "aaaa0000"}, container_id))
+            self.put(container_id, content({store.HASH_LABEL: "aaaa0000"}, container_id))
 
     @property
     def store(self) -> LabelStore:
@@ -166,7 +166,7 @@ def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
 
 def test_what_somebody_else_wrote_is_left_alone() -> None:
     dockerd = Dockerd()
-    dockerd.put(OTHER, content({labels.HASH_LABEL: "aaaa0000", "theirs": "x"}, OTHER))
+    dockerd.put(OTHER, content({store.HASH_LABEL: "aaaa0000", "theirs": "x"}, OTHER))
 
     with pytest.raises(MetadataConflict):
         rewritten(dockerd)
