@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import NewType
 
 NodeName = NewType("NodeName", str)
@@ -57,6 +58,17 @@ class PodRef:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class Verdict(StrEnum):
+    """How the control plane counts a finished run."""
+
+    PRECHECKED = "Prechecked"
+    SUCCEEDED = "Succeeded"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    ROLLED_BACK = "RolledBack"
+    ROLLBACK_FAILED = "RollbackFailed"
 
 
 # Text that others may have written, made safe for a terminal, an event or a notice.

@@ -33,9 +33,9 @@ from nodeupgrade.api.run_settings import (
     PreflightSettings,
     VerifySettings,
 )
-from nodeupgrade.api.task.step import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
 from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
 from nodeupgrade.api.values import RunId
+from nodeupgrade.api.values import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
 from nodeupgrade.kubelethash import KubeletVersion
 
 KUBELET_VERSION = Field(max_length=LABEL_LENGTH)

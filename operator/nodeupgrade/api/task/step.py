@@ -1,4 +1,4 @@
-"""The steps of a run, which the journal and the task's status list by name, and how a finished run counts."""
+"""The steps of a run: the node side records them in its journal, and the task's status lists them by name."""
 
 from enum import StrEnum
 
@@ -27,14 +27,3 @@ class Step(StrEnum):
 
 COMMIT = tuple(Step)[-1]
 """The step whose end is the point of no return."""
-
-
-class Verdict(StrEnum):
-    """How the control plane counts a finished run."""
-
-    PRECHECKED = "Prechecked"
-    SUCCEEDED = "Succeeded"
-    REFUSED = "Refused"
-    FAILED = "Failed"
-    ROLLED_BACK = "RolledBack"
-    ROLLBACK_FAILED = "RollbackFailed"

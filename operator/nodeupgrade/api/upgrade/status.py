@@ -17,8 +17,8 @@ from nodeupgrade.api.limits import (
     RETRY_TOKEN_LENGTH,
     UID_LENGTH,
 )
-from nodeupgrade.api.task.step import Verdict
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
+from nodeupgrade.api.values import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
