@@ -32,10 +32,6 @@ from nodeupgrade.kubelethash import HashValue
 LOOK_SECONDS = 0.005
 
 
-def inert(_name: Failpoint) -> None:
-    """Do nothing."""
-
-
 def failpoints(
     environment: Mapping[str, str], progress: Callable[[], None] = lambda: None
 ) -> Callable[[Failpoint], None]:
@@ -45,9 +41,7 @@ def failpoints(
         progress: called again and again while the executor waits, to show that it is not stuck.
     """
     root = environment.get(VARIABLE)
-    if not root:
-        return inert
-    return lambda name: _trigger(Path(root), name, progress)
+    return (lambda name: _trigger(Path(root), name, progress)) if root else (lambda _name: None)
 
 
 def plan_failpoint(environment: Mapping[str, str], host: Path) -> Callable[[RunPlan], RunPlan]:
@@ -57,14 +51,7 @@ def plan_failpoint(environment: Mapping[str, str], host: Path) -> Callable[[RunP
         host: mount point of the node's root directory.
     """
     root = environment.get(VARIABLE)
-    if not root:
-        return as_planned
-    return lambda plan: _spoilt(host / PurePosixPath(root).relative_to("/"), plan)
-
-
-def as_planned(plan: RunPlan) -> RunPlan:
-    """Change nothing."""
-    return plan
+    return (lambda plan: _spoilt(host / PurePosixPath(root).relative_to("/"), plan)) if root else (lambda plan: plan)
 
 
 def _spoilt(root: Path, plan: RunPlan) -> RunPlan:

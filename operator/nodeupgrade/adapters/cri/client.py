@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
@@ -217,9 +216,9 @@ CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
 
 STATES = {
-    cri.CONTAINER_CREATED: ContainerState.CREATED,
-    cri.CONTAINER_RUNNING: ContainerState.RUNNING,
-    cri.CONTAINER_EXITED: ContainerState.EXITED,
+    pb.CONTAINER_CREATED: ContainerState.CREATED,
+    pb.CONTAINER_RUNNING: ContainerState.RUNNING,
+    pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
 
 
@@ -231,8 +230,8 @@ class Listing:
         pids: PID of the first process, by container or sandbox id; may include containers that are gone.
     """
 
-    containers: tuple[cri.Container, ...]
-    sandboxes: tuple[cri.PodSandbox, ...]
+    containers: tuple[pb.Container, ...]
+    sandboxes: tuple[pb.PodSandbox, ...]
     pids: Mapping[str, int]
 
     def pods(self) -> dict[str, PodRef]:
@@ -244,26 +243,26 @@ class Listing:
 class Statuses:
     """Statuses by id, which cost one call per item; empty if they were not requested."""
 
-    containers: Mapping[str, cri.ContainerStatusResponse] = field(default_factory=dict)
-    sandboxes: Mapping[str, cri.PodSandboxStatusResponse] = field(default_factory=dict)
+    containers: Mapping[str, pb.ContainerStatusResponse] = field(default_factory=dict)
+    sandboxes: Mapping[str, pb.PodSandboxStatusResponse] = field(default_factory=dict)
 
 
-def running(containers: Iterable[cri.Container], sandboxes: Iterable[cri.PodSandbox]) -> set[str]:
+def running(containers: Iterable[pb.Container], sandboxes: Iterable[pb.PodSandbox]) -> set[str]:
     """Return the ids of running containers and ready sandboxes, which are those with a process."""
     return {
-        *(container.id for container in containers if container.state == cri.CONTAINER_RUNNING),
-        *(sandbox.id for sandbox in sandboxes if sandbox.state == cri.SANDBOX_READY),
+        *(container.id for container in containers if container.state == pb.CONTAINER_RUNNING),
+        *(sandbox.id for sandbox in sandboxes if sandbox.state == pb.SANDBOX_READY),
     }
 
 
-def is_running(container: cri.Container) -> bool:
+def is_running(container: pb.Container) -> bool:
     """Report whether the runtime says that a container runs."""
-    return container.state == cri.CONTAINER_RUNNING
+    return container.state == pb.CONTAINER_RUNNING
 
 
-def is_ready(sandbox: cri.PodSandbox) -> bool:
+def is_ready(sandbox: pb.PodSandbox) -> bool:
     """Report whether the runtime says that a sandbox is ready."""
-    return sandbox.state == cri.SANDBOX_READY
+    return sandbox.state == pb.SANDBOX_READY
 
 
 def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[SandboxInstance]) -> Inventory:
@@ -275,8 +274,8 @@ def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[Sandbo
 
 
 def container_of(
-    item: cri.Container,
-    status: cri.ContainerStatusResponse | None,
+    item: pb.Container,
+    status: pb.ContainerStatusResponse | None,
     pods: Mapping[str, PodRef],
     *,
     process: Process | None,
@@ -301,8 +300,8 @@ def container_of(
 
 
 def sandbox_of(
-    item: cri.PodSandbox,
-    status: cri.PodSandboxStatusResponse | None,
+    item: pb.PodSandbox,
+    status: pb.PodSandboxStatusResponse | None,
     *,
     host_network: bool,
     process: Process | None,
@@ -324,18 +323,18 @@ def sandbox_of(
     )
 
 
-def uses_host_network(status: cri.PodSandboxStatusResponse) -> bool:
+def uses_host_network(status: pb.PodSandboxStatusResponse) -> bool:
     """Report whether a sandbox is in the node's network."""
-    return status.status.linux.namespaces.options.network == cri.NODE
+    return status.status.linux.namespaces.options.network == pb.NODE
 
 
-def pod_of(sandbox: cri.PodSandbox) -> PodRef:
+def pod_of(sandbox: pb.PodSandbox) -> PodRef:
     """Return the pod of a sandbox."""
     metadata = sandbox.metadata
     return PodRef(namespace=metadata.namespace, name=metadata.name, uid=PodUid(metadata.uid))
 
 
-def _pod_by_labels(item: cri.Container) -> PodRef:
+def _pod_by_labels(item: pb.Container) -> PodRef:
     return PodRef(
         namespace=item.labels.get("io.kubernetes.pod.namespace", ""),
         name=item.labels.get("io.kubernetes.pod.name", ""),
