@@ -42,7 +42,7 @@ from nodeupgrade.agent.host import shield
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.cri.guarded import guarded, is_unary
 from nodeupgrade.adapters.callers import Front
-front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda peer: "")
+front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda: Path(sys.argv[2]), lambda peer: "")
 class Judge:
     def unary(self, path):
         return is_unary(path)
