@@ -5,10 +5,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from nodeupgrade.adapters.proc.processes import NodeProgram
+from nodeupgrade.adapters.cri.program import RuntimeProgram
 
-VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
-"""The third word."""
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""
 
@@ -21,24 +19,11 @@ class Shows(Protocol):
         ...
 
 
-class ContainerdProgram:
-    """Runs containerd's program.
+class ContainerdProgram(RuntimeProgram):
+    """Runs containerd's program."""
 
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call; it usually takes 0.1.
-    """
-
-    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._program = NodeProgram(prefix, timeout=timeout)
-
-    def version(self, program: str) -> str | None:
-        """Return the version of the program at that path; ``None`` if it prints none.
-
-        Raises:
-            StepFailed: the program does not end in time.
-        """
-        return self._program.version(program, VERSION)
+    says_version = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
+    """The third word."""
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """Return the output of ``containerd … config dump``; ``None`` if it is not TOML.

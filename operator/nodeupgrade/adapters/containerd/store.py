@@ -26,14 +26,12 @@ from nodeupgrade.adapters.cri.client import (
     uses_host_network,
 )
 from nodeupgrade.adapters.cri.stored import (
-    KEYS,
     OddMetadata,
+    SingleHashes,
     conflict,
     gone,
-    hashes_once,
     odd,
     require_other_hashes_only,
-    with_hashes,
 )
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
@@ -210,8 +208,7 @@ def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> Stored
     """
     if type_url != TYPE_URL:
         raise _odd(container_id, f"its type is {type_url!r}, not {TYPE_URL!r}")
-    annotations = _annotations(container_id, _parsed(container_id, data))
-    return hashes_once(annotations, data, _needle, partial(_odd, container_id))
+    return _hashes(container_id).read(data)
 
 
 def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: StoredHashes) -> bytes:
@@ -222,13 +219,16 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
     Raises:
         OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
-    return with_hashes(
-        data,
-        read_hashes(container_id, type_url, data),
-        wanted,
-        partial(_odd, container_id),
-        put=lambda text, key, old, new: text.replace(_needle(key, old), _needle(key, new)),
-        rest=partial(_without_hashes, container_id),
+    read_hashes(container_id, type_url, data)
+    return _hashes(container_id).rewritten(data, wanted)
+
+
+def _hashes(container_id: ContainerId) -> SingleHashes:
+    return SingleHashes(
+        document=partial(_parsed, container_id),
+        values=partial(_annotations, container_id),
+        entry=_needle,
+        complain=partial(_odd, container_id),
     )
 
 
@@ -256,14 +256,6 @@ def _annotations(container_id: ContainerId, document: dict[str, Any]) -> dict[st
             return {}
         case _:
             raise _odd(container_id, "it has no container configuration")
-
-
-def _without_hashes(container_id: ContainerId, data: bytes) -> object:
-    document = _parsed(container_id, data)
-    annotations = _annotations(container_id, document)
-    for key in KEYS:
-        annotations.pop(key, None)
-    return document
 
 
 def _needle(key: str, value: str) -> bytes:

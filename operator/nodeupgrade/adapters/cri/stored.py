@@ -5,7 +5,8 @@ its text, and everything else is proven to be unchanged.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
 from nodeupgrade.api.values import ContainerId
@@ -65,32 +66,6 @@ def hash_in(values: Mapping[str, object], name: str, complain: Complain, kind: s
     return HashValue(value)
 
 
-def hashes_once(
-    values: Mapping[str, object],
-    data: bytes,
-    entry: Callable[[str, str], bytes],
-    complain: Complain,
-    *,
-    names: tuple[str, str] = KEYS,
-    kind: str = "annotation",
-) -> StoredHashes:
-    """Return the hashes among annotations or labels, after proving that each is found in the text exactly once.
-
-    Args:
-        values: the annotations or labels.
-        data: the text.
-        entry: returns a name with its value as they are in the text.
-
-    Raises:
-        OddMetadata: a value is not a hash, or its place is not known.
-    """
-    container, without_resources = (hash_in(values, name, complain, kind) for name in names)
-    for name, value in zip(names, (container, without_resources), strict=True):
-        if value is not None and (count := data.count(entry(name, value))) != 1:
-            raise complain(f"its {kind} {name} is found {count} times in the text instead of once")
-    return StoredHashes(container=container, without_resources=without_resources)
-
-
 def with_hashes(
     data: bytes,
     stored: StoredHashes,
@@ -122,6 +97,60 @@ def with_hashes(
     if rest(data) != rest(result):
         raise complain("replacing the hash would change more than the hash")
     return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleHashes:
+    """The hashes of a container in a JSON document in which each of them is once.
+
+    Attributes:
+        document: parses the text.
+        values: returns the annotations or labels in the parsed document, which may be changed there.
+        entry: returns a name with its value as they are in the text.
+        complain: returns the error.
+        names: those of the two hashes.
+        kind: what the document keeps them as.
+    """
+
+    document: Callable[[bytes], dict[str, Any]]
+    values: Callable[[dict[str, Any]], dict[str, Any]]
+    entry: Callable[[str, str], bytes]
+    complain: Complain
+    names: tuple[str, str] = KEYS
+    kind: str = "annotation"
+
+    def read(self, data: bytes) -> StoredHashes:
+        """Return the hashes, after proving that each is found in the text exactly once.
+
+        Raises:
+            OddMetadata: a value is not a hash, or its place is not known.
+        """
+        values = self.values(self.document(data))
+        container, without_resources = (hash_in(values, name, self.complain, self.kind) for name in self.names)
+        for name, value in zip(self.names, (container, without_resources), strict=True):
+            if value is not None and (count := data.count(self.entry(name, value))) != 1:
+                raise self.complain(f"its {self.kind} {name} is found {count} times in the text instead of once")
+        return StoredHashes(container=container, without_resources=without_resources)
+
+    def rewritten(self, data: bytes, wanted: StoredHashes) -> bytes:
+        """Return the text with other hashes and every other byte unchanged; see with_hashes().
+
+        Raises:
+            OddMetadata: as for read(), or a wanted value is not a hash.
+        """
+        return with_hashes(
+            data, self.read(data), wanted, self.complain, put=self._put, rest=self._rest, names=self.names
+        )
+
+    def _put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
+        return text.replace(self.entry(name, old), self.entry(name, new))
+
+    def _rest(self, data: bytes) -> object:
+        document = self.document(data)
+        values = self.values(document)
+        for name in self.names:
+            values.pop(name, None)
+        return document
 
 
 def require_other_hashes_only(restored: Callable[[], bytes], before: bytes, otherwise: MetadataConflict) -> None:

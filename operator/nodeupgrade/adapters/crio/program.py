@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.adapters.proc.processes import NodeProgram
+from nodeupgrade.adapters.cri.program import RuntimeProgram
 
-VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
 PASSED_ON = re.compile(r"CONTAINER_\w+")
 """Environment variables that set flags."""
 
@@ -19,24 +18,10 @@ class PrintsConfiguration(Protocol):
         ...
 
 
-class CrioProgram:
-    """Runs CRI-O's program.
+class CrioProgram(RuntimeProgram):
+    """Runs CRI-O's program."""
 
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call.
-    """
-
-    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._program = NodeProgram(prefix, timeout=timeout)
-
-    def version(self, program: str) -> str | None:
-        """Return the version of the program at that path; ``None`` if it prints none.
-
-        Raises:
-            StepFailed: the program does not end in time.
-        """
-        return self._program.version(program, VERSION)
+    says_version = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
 
     def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Return the output of ``crio … config``.

@@ -6,7 +6,7 @@ from pathlib import Path
 from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
 from nodeupgrade.adapters.crio import restart
-from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask
+from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask, silent_clients
 from nodeupgrade.adapters.crio.log import asked_to_stop
 from nodeupgrade.adapters.crio.program import CrioProgram
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
@@ -165,7 +165,8 @@ class CrioRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Return the known hazards of restarting this CRI-O."""
-        return restart.find_hazards(self._files, self._asked().configuration, seen)
+        silent = self._connection.retry(lambda: silent_clients(self._socket))
+        return restart.find_hazards(self._files, self._asked().configuration, seen, silent=silent)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import OddMetadata, hashes_once, odd, with_hashes
+from nodeupgrade.adapters.cri.stored import OddMetadata, SingleHashes, odd
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 
@@ -73,8 +73,7 @@ def read_hashes(container_id: ContainerId, config: bytes) -> StoredHashes:
     Raises:
         OddMetadata: they cannot.
     """
-    labels = _labels(container_id, _parsed(container_id, config))
-    return hashes_once(labels, config, entry, partial(_odd, container_id), names=LABELS, kind="label")
+    return _hashes(container_id).read(config)
 
 
 def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) -> bytes:
@@ -85,14 +84,17 @@ def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) ->
     Raises:
         OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
-    return with_hashes(
-        config,
-        read_hashes(container_id, config),
-        wanted,
-        partial(_odd, container_id),
-        put=lambda text, label, old, new: text.replace(entry(label, old), entry(label, new)),
-        rest=partial(_without_hashes, container_id),
+    return _hashes(container_id).rewritten(config, wanted)
+
+
+def _hashes(container_id: ContainerId) -> SingleHashes:
+    return SingleHashes(
+        document=partial(_parsed, container_id),
+        values=partial(_labels, container_id),
+        entry=entry,
+        complain=partial(_odd, container_id),
         names=LABELS,
+        kind="label",
     )
 
 
@@ -153,14 +155,6 @@ def _labels(container_id: ContainerId, document: dict[str, Any]) -> dict[str, An
             return {}
         case _:
             raise _odd(container_id, "its labels are not an object")
-
-
-def _without_hashes(container_id: ContainerId, config: bytes) -> object:
-    document = _parsed(container_id, config)
-    labels = _labels(container_id, document)
-    for label in LABELS:
-        labels.pop(label, None)
-    return document
 
 
 def _odd(container_id: ContainerId, why: str) -> OddMetadata:

@@ -2,32 +2,18 @@
 
 import re
 
-from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
+from nodeupgrade.adapters.cri.program import RuntimeProgram
+from nodeupgrade.adapters.proc.processes import complaint
 from nodeupgrade.domain.errors import StepFailed
 
-VERSION = re.compile(r"version v?([^\s,]+)")
 VALIDATE = "--validate"
 """Known to dockerd since 23.0."""
 
 
-class DockerdProgram:
-    """Runs dockerd's program.
+class DockerdProgram(RuntimeProgram):
+    """Runs dockerd's program."""
 
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call.
-    """
-
-    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._program = NodeProgram(prefix, timeout=timeout)
-
-    def version(self, program: str) -> str | None:
-        """Return the version of the program at that path; ``None`` if it prints none.
-
-        Raises:
-            StepFailed: the program does not end in time.
-        """
-        return self._program.version(program, VERSION)
+    says_version = re.compile(r"version v?([^\s,]+)")
 
     def complaint(self, command: tuple[str, ...]) -> str:
         """Return what the program says against its configuration; empty if nothing, or if it cannot be asked.

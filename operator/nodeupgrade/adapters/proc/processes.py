@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -281,22 +280,6 @@ class NodeProgram:
         except subprocess.TimeoutExpired as error:
             invocation = " ".join(words[1:][-2:])
             raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
-
-    def version(self, program: str, says: re.Pattern[str]) -> str | None:
-        """Return the version of the program at that path; ``None`` if it prints none.
-
-        Args:
-            says: its first group is the version in the output of ``--version``.
-
-        Raises:
-            StepFailed: the program does not end in time.
-        """
-        try:
-            done = self.run((program, "--version"))
-        except OSError:
-            return None
-        found = says.search(done.stdout.decode(errors="replace"))
-        return found[1] if done.returncode == 0 and found else None
 
     def output(
         self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
