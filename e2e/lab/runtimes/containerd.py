@@ -35,7 +35,7 @@ class Containerd:
     follow = "ctr events"
     packages = ("containerd", "runc")
     config = "/etc/containerd/config.toml"
-    prints_config = ("containerd", "config", "dump")
+    prints_config: tuple[str, ...] = ("containerd", "config", "dump")
     serves_its_socket = True
     shares_monitors = True
     version = ""
