@@ -9,7 +9,6 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 
-RUNTIME_CONFIG = "/etc/containerd/config.toml"
 KUBELET_UNIT = "kubelet.service"
 KUBELET_DROP_IN = f"/etc/systemd/system/{KUBELET_UNIT}.d/99-tool.conf"
 

@@ -67,7 +67,8 @@ def main(
         return
     first, step = (int(number) for number in part.split("/"))
     done = {row.fault for row in recorded if not row.complaints}
-    wanted = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
+    there = runtime_named(runtime) if on is None else Lab.load(name).node(on).runtime
+    wanted = [fault for fault in FAULTS if fault.needs(there) and (not only or fault.name.startswith(only))]
     chosen = [fault for fault in wanted[first - 1 :: step] if fault.name not in done]
     if listing:
         click.echo("\n".join(fault.name for fault in chosen))

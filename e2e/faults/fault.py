@@ -2,13 +2,14 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2e.cluster import Cluster
 from e2e.faults import oracle
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
+from e2e.lab.runtimes import LabRuntime
 
 EITHER = frozenset({"Succeeded", "RolledBack"})
 UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozenset({"Refused"})
@@ -21,6 +22,7 @@ class Fault:
     Attributes:
         ends: phases of the task in which the run may end.
         elsewhere: the same with other runtimes than containerd, by the runtime's name, where that differs.
+        needs: what a node's runtime must be like for it to happen; by default, it happens with every runtime.
         reboots: whether the node's containers cannot survive it.
         spec: differences in the NodeUpgrade.
     """
@@ -29,6 +31,7 @@ class Fault:
     harm: Harm
     ends: frozenset[str] = EITHER
     elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    needs: Callable[[LabRuntime], bool] = lambda _runtime: True
     reboots: bool = False
     spec: dict[str, object] = field(default_factory=dict)
 

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.actions import NodeAction
-from nodeupgrade.domain.rollout.flight import needs_pods
-from nodeupgrade.domain.rollout.planner import advance_node, plan
+from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
+from nodeupgrade.domain.rollout.flight import advance, needs_pods
+from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -113,8 +114,10 @@ class Passes:
 
 def decisions(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
     """Return what both controllers would do next."""
-    nodes = (action for name in fleet.upgrade.status.in_flight for action in advance_node(fleet, name, now))
-    return (*nodes, *plan(fleet, now).actions)
+    nodes = {name: actions for name in fleet.upgrade.status.in_flight if (actions := advance(fleet, name, now))}
+    waiting = {name: last for name, (*_, last) in nodes.items() if isinstance(last, Wait | FreeSlot)}
+    planned = plan(replace(fleet, waiting={**fleet.waiting, **waiting}), now)
+    return (*(action for actions in nodes.values() for action in actions), *planned.actions)
 
 
 class _OnceListed(FleetSource):

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e import pods
-from e2e.faults.fault import UP, Fault
+from e2e.faults.fault import REFUSED, UP, Fault
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 
 FOLLOWER, MOUNTER, BESIDE = "follower", "mounts-the-file", "mounts-the-directory"
+SILENT = "silent"
 
 
 def hangs_on_connection(run: FaultRun) -> Iterator[None]:
@@ -29,6 +30,19 @@ def hangs_on_connection(run: FaultRun) -> Iterator[None]:
     run.notes.append(str(run.status().get("message")))
     wait_until("the follower to run again", lambda: run.cluster.runs(FOLLOWER) or None, timeout=120)
     pods.delete(run.cluster, FOLLOWER)
+
+
+def says_nothing(run: FaultRun) -> Iterator[None]:
+    """Run a container that connects to the runtime's socket, and neither makes a call nor leaves."""
+    socket_path = run.cluster.node.runtime.socket
+    command = f"perl -e 'use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or exit 3; sleep' {socket_path}"
+    run.free.add(f"{pods.NAMESPACE}/{SILENT}")
+    run.cluster.lab.apply(pods.pod(run.cluster, SILENT, pods.following(command), volumes=[pods.of_host("/")]))
+    pods.wait_ready(run.cluster, SILENT)
+    yield
+    yield
+    run.notes.append(str(run.status().get("message")))
+    pods.delete(run.cluster, SILENT)
 
 
 def socket_file_mounted(run: FaultRun) -> Iterator[None]:
@@ -68,4 +82,5 @@ def _answers(run: FaultRun, pod: str, place: str) -> bool:
 FAULTS: tuple[Fault, ...] = (
     Fault("runtime/hangs-on-connection", hangs_on_connection, UP),
     Fault("runtime/socket-file-mounted", socket_file_mounted, UP),
+    Fault("runtime/silent-client", says_nothing, UP, elsewhere={"crio": REFUSED}),
 )

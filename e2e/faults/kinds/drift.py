@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from e2e import changes
-from e2e.changes import KUBELET_UNIT, RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
+from e2e.changes import KUBELET_UNIT, changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, REFUSED, UP, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.cluster.deploy import NAMESPACE
 from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
+from e2e.lab.runtimes import LabRuntime
 from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
 
-OTHER_ROOT = "/var/lib/containerd-other"
+OTHER_ROOT = "/var/lib/containers-other"
 
 # ── the kubelet's configuration ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,10 +91,10 @@ def _sandboxes(run: FaultRun) -> list[Any]:
 def runtime_broken(run: FaultRun) -> Iterator[None]:
     """Break the runtime's configuration file; the control shows that the runtime cannot start with it."""
     node = run.cluster.node
-    with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+    with broken_configuration(run):
         yield
         yield
-        if node.exec("containerd", "config", "dump", check=False).returncode == 0:
+        if node.exec(*node.runtime.prints_config, check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
     restart_runtime(run.cluster.node)  # or the next fault would find a file written after the runtime's start
 
@@ -127,11 +128,16 @@ def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
     restart_runtime(run.cluster.node)
 
 
+def broken_configuration(run: FaultRun) -> contextlib.AbstractContextManager[None]:
+    """Make the runtime's configuration unreadable."""
+    return changed(run.cluster.node, run.cluster.node.runtime.config, lambda text: f"{text}\n[broken\n")
+
+
 @contextlib.contextmanager
 def other_root(run: FaultRun) -> Iterator[None]:
     """Set another root directory in the runtime's configuration."""
-    head = "version = 2\n"
-    with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
+    runtime = run.cluster.node.runtime
+    with changed(run.cluster.node, runtime.config, lambda text: runtime.with_root(text, OTHER_ROOT)):
         try:
             yield
         finally:
@@ -205,13 +211,18 @@ def stopped_at(run: FaultRun, step: Step, when: When) -> Iterator[None]:
         yield
 
 
+def prints_config(runtime: LabRuntime) -> bool:
+    """Report whether there is a control for a configuration that cannot be read."""
+    return bool(runtime.prints_config)
+
+
 PATIENT: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "90s"}}
 FAULTS: tuple[Fault, ...] = (
     Fault("drift/max-pods", kubelet_setting(maxPods=3), REFUSED),
     Fault("drift/system-reserved", kubelet_setting(systemReserved={"cpu": "1950m"}), REFUSED),
     Fault("drift/restarted", kubelet_settings_rewritten, UP),
     Fault("drift/environment-file", environment_file, REFUSED),
-    Fault("drift/runtime-broken", runtime_broken, REFUSED),
+    Fault("drift/runtime-broken", runtime_broken, REFUSED, needs=prints_config),
     Fault("drift/runtime-root", runtime_root, REFUSED),
     Fault("drift/runtime-root-in-mid-run", runtime_root_in_mid_run, BACK, spec=PATIENT),
     Fault("unit/start-pre", start_pre("/bin/cp --remove-destination {old} /usr/bin/kubelet"), REFUSED),

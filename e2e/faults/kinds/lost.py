@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from e2e.changes import RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
+from e2e.changes import changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault
 from e2e.faults.kinds.drift import (
     PATIENT,
+    broken_configuration,
     other_root,
     stopped_at,
 )
@@ -20,6 +21,7 @@ from e2e.lab.cluster.deploy import NAMESPACE
 from e2e.lab.nodes import nodefiles
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
+from e2e.lab.runtimes import LabRuntime
 from e2e.lab.workloads import splitpods
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
@@ -59,11 +61,11 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
     with stopped_at(run, Step.READ_BACK, When.ANNOUNCED):
         yield
         run.wait_hit(name)
-        with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
-            node.exec("systemctl", "restart", "containerd", check=False)
+        with broken_configuration(run):
+            node.exec("systemctl", "restart", node.runtime.unit, check=False)
             run.release(name)
             _stays_fenced(run)
-        node.exec("systemctl", "reset-failed", "containerd")
+        node.exec("systemctl", "reset-failed", node.runtime.unit)
         restart_runtime(run.cluster.node)
         wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
@@ -172,7 +174,8 @@ def agent_over_quota(run: FaultRun) -> Iterator[None]:
 def agent_without_image(run: FaultRun) -> Iterator[None]:
     """Let the agent's image be missing on the node."""
     node, image = run.cluster.node, images.operator()
-    node.exec("ctr", "-n", "k8s.io", "images", "rm", image.pinned, image.tagged)
+    for name in (image.pinned, image.tagged):
+        node.runtime.remove_image(node.root, name)
     try:
         yield
         _told(run, "ImagePull")
@@ -240,16 +243,26 @@ def proxied(run: FaultRun) -> Iterator[None]:
         restart_kubelet(run.cluster.node)
 
 
+def shares_monitors(runtime: LabRuntime) -> bool:
+    """Report whether a pod has one shim, so that it can have two."""
+    return runtime.shares_monitors
+
+
+def keeps_names_apart(runtime: LabRuntime) -> bool:
+    """Report whether an image's name can be taken away while containers of it run."""
+    return runtime.name != "docker"
+
+
 FAULTS: tuple[Fault, ...] = (
     Fault("lost/runtime-root", runtime_without_baseline, BACK, reboots=True, spec=PATIENT),
     Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
-    Fault("lost/split-shim", split_shim, REFUSED),
-    Fault("lost/split-agent", split_agent, UP),
+    Fault("lost/split-shim", split_shim, REFUSED, needs=shares_monitors),
+    Fault("lost/split-agent", split_agent, UP, needs=shares_monitors),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
     Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
     Fault("lost/agent-over-quota", agent_over_quota, UP),
-    Fault("lost/agent-without-image", agent_without_image, UP),
+    Fault("lost/agent-without-image", agent_without_image, UP, needs=keeps_names_apart),
     Fault("lost/agent-rejected", agent_rejected, frozenset({"Refused"})),
     Fault("lost/not-executable", not_executable, REFUSED),
     Fault("lost/proxied", proxied, UP),

@@ -49,7 +49,11 @@ class Message:
 
 def string_field(field: int, value: str) -> bytes:
     """Encode one string field."""
-    data = value.encode()
+    return message_field(field, value.encode())
+
+
+def message_field(field: int, data: bytes) -> bytes:
+    """Encode one field that is an encoded message."""
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 

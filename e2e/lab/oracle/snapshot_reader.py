@@ -1,6 +1,7 @@
 """Take a snapshot of a node: from the CRI, from what the runtime stores, and from the kernel."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 import grpc
 
 from e2e.lab.errors import LabError
-from e2e.lab.oracle.protobuf_wire import Message, bool_field, string_field
+from e2e.lab.oracle.protobuf_wire import Message, bool_field, message_field, string_field
 from e2e.lab.oracle.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
 from e2e.lab.process import PATIENCE, parent, start_time
 
 _HASH = "io.kubernetes.container.hash"
 _STORED = "io.cri-containerd.container.metadata"
 _CONTAINER_STATES = ("CONTAINER_CREATED", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_UNKNOWN")
+_REMOVAL_SECONDS = 5.0
 _SANDBOX_STATES = ("SANDBOX_READY", "SANDBOX_NOTREADY")
 
 
@@ -50,6 +52,20 @@ def runtime_ready(socket: Path) -> bool:
     return any(entry.text(1) == "RuntimeReady" and entry.number(2) for entry in status.messages(1))
 
 
+def remove_image(socket: Path, name: str) -> None:
+    """Have the CRI take the name of an image away; containers of it run on.
+
+    Raises:
+        LabError: the runtime refuses.
+    """
+    try:
+        with _open(socket) as channel:
+            image = message_field(1, string_field(1, name))
+            _Runtime(channel).ask("/runtime.v1.ImageService/RemoveImage", image)
+    except grpc.RpcError as error:
+        raise LabError(f"cannot remove image {name} because the runtime says: {error}") from error
+
+
 def read(node: str, socket: Path, root: Path, hashes: Callable[[], Mapping[str, str]] | None = None) -> NodeSnapshot:
     """Take a snapshot.
 
@@ -81,11 +97,24 @@ def read(node: str, socket: Path, root: Path, hashes: Callable[[], Mapping[str, 
 def _each(runtime: _Runtime, listing: str, status: str) -> Iterator[Message]:
     """Request the verbose status of everything listed, without what is removed meanwhile."""
     for listed in runtime.cri(listing).messages(1):
+        if (answer := _status(runtime, listing, status, listed.text(1))) is not None:
+            yield answer
+
+
+def _status(runtime: _Runtime, listing: str, status: str, identity: str) -> Message | None:
+    """Request a status; a runtime that is removing something may answer with any error until it is gone."""
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while True:
         try:
-            yield runtime.cri(status, string_field(1, listed.text(1)) + bool_field(2))
+            return runtime.cri(status, string_field(1, identity) + bool_field(2))
         except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            if time.monotonic() > deadline:
                 raise
+        if all(listed.text(1) != identity for listed in runtime.cri(listing).messages(1)):
+            return None
+        time.sleep(0.1)
 
 
 def _stored_hashes(runtime: _Runtime) -> dict[str, str]:

@@ -34,6 +34,8 @@ class Containerd:
     socket = SOCKET
     follow = "ctr events"
     packages = ("containerd", "runc")
+    config = "/etc/containerd/config.toml"
+    prints_config: tuple[str, ...] = ("containerd", "config", "dump")
     serves_its_socket = True
     shares_monitors = True
     version = ""
@@ -52,7 +54,11 @@ class Containerd:
 
     def files(self) -> Mapping[str, str]:
         """Return containerd's configuration."""
-        return {"/etc/containerd/config.toml": CONFIG}
+        return {self.config: CONFIG}
+
+    def with_root(self, config: str, root: str) -> str:
+        """Add the setting, which is not there."""
+        return config.replace("version = 2\n", f'version = 2\nroot = "{root}"\n')
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for a runtime that serves the CRI."""
@@ -61,6 +67,10 @@ class Containerd:
     def import_command(self, archive: str) -> list[str]:
         """Import into the namespace of Kubernetes."""
         return ["ctr", "--namespace", "k8s.io", "images", "import", archive]
+
+    def remove_image(self, root: Path, name: str) -> None:
+        """Ask its CRI for it."""
+        snapshot_reader.remove_image(Path(f"{root}{self.socket}"), name)
 
     def ready(self, root: Path) -> bool:
         """Ask the CRI."""

@@ -45,6 +45,8 @@ class ContainerdElsewhere(Containerd):
     name = "containerd-elsewhere"
     socket = SOCKET
     follow = "ctr events"
+    config = _OWN_CONFIG
+    prints_config = ("containerd", "--config", _OWN_CONFIG, "config", "dump")
 
     def files(self) -> Mapping[str, str]:
         """Return the configuration of both, and what makes systemd start the first one with its own."""
@@ -56,8 +58,12 @@ class ContainerdElsewhere(Containerd):
             f"/etc/systemd/system/{OTHER_UNIT}": _OTHER,
             # As a link to it would enable it.
             f"/etc/systemd/system/multi-user.target.d/{OTHER_UNIT}.conf": f"[Unit]\nWants={OTHER_UNIT}\n",
-            **super().files(),
+            Containerd.config: CONFIG,
         }
+
+    def with_root(self, config: str, root: str) -> str:
+        """Change the setting."""
+        return config.replace('root = "/data/containerd"', f'root = "{root}"')
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Name the socket as most people do: /var/run is a link to /run."""

@@ -116,6 +116,8 @@ class Crio:
     follow = f"perl -e '{_FOLLOW}' {SOCKET}"
     daemon = "crio"
     eras = ("1.30.14", "1.33.13")
+    config = "/etc/crio/crio.conf"
+    prints_config = ("crio", "config")
     serves_its_socket = True
     shares_monitors = False
     packages = ("conmon", "runc", "skopeo")
@@ -151,10 +153,14 @@ class Crio:
 
     def files(self) -> Mapping[str, str]:
         """Return CRI-O's configuration."""
-        files = {"/etc/crio/crio.conf": _CONFIG}
+        files = {self.config: _CONFIG}
         if CGROUPS != "systemd":  # then every conmon is in the unit's control group, and would end with the daemon
             files[f"/etc/systemd/system/{self.unit}.d/10-conmon.conf"] = "[Service]\nKillMode=process\n"
         return files
+
+    def with_root(self, config: str, root: str) -> str:
+        """Add the setting, which is not there."""
+        return config.replace("[crio]\n", f'[crio]\nroot = "{root}"\n', 1)
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for a runtime that serves the CRI."""
@@ -163,6 +169,10 @@ class Crio:
     def import_command(self, archive: str) -> list[str]:
         """Copy into the storage under the name in the archive."""
         return ["sh", "-c", _IMPORT, "sh", archive]
+
+    def remove_image(self, root: Path, name: str) -> None:
+        """Ask its CRI for it."""
+        snapshot_reader.remove_image(Path(f"{root}{self.socket}"), name)
 
     def ready(self, root: Path) -> bool:
         """Ask its CRI."""

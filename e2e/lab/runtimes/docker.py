@@ -32,6 +32,8 @@ class Docker:
     socket = "/run/docker.sock"
     follow = "docker events"
     packages = ("containerd", "docker.io", "runc")
+    config = "/etc/docker/daemon.json"
+    prints_config = ()
     serves_its_socket = False
     shares_monitors = False
     keeps_digests = False
@@ -55,7 +57,15 @@ class Docker:
 
     def files(self) -> Mapping[str, str]:
         """Return dockerd's configuration."""
-        return {"/etc/docker/daemon.json": json.dumps(_DAEMON, indent=2)}
+        return {self.config: json.dumps(_DAEMON, indent=2)}
+
+    def with_root(self, config: str, root: str) -> str:
+        """Add the setting, which is not there."""
+        return json.dumps(json.loads(config) | {"data-root": root}, indent=2)
+
+    def remove_image(self, root: Path, name: str) -> None:
+        """Not needed yet: Docker removes an image only together with its containers."""
+        raise LabError(f"cannot take image {name} away below {root} while containers of it run")
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for dockershim."""

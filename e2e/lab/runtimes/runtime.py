@@ -70,6 +70,28 @@ class LabRuntime(Protocol):
         ...
 
     @property
+    def config(self) -> str:
+        """The file of its daemon's configuration in a node."""
+        ...
+
+    @property
+    def prints_config(self) -> tuple[str, ...]:
+        """A command in a node that fails if the configuration cannot be read; empty if there is none."""
+        ...
+
+    def with_root(self, config: str, root: str) -> str:
+        """Return a configuration with another directory for containers and images."""
+        ...
+
+    def remove_image(self, root: Path, name: str) -> None:
+        """Take the name of an image away, whose containers run on.
+
+        Raises:
+            LabError: it cannot be taken away.
+        """
+        ...
+
+    @property
     def kubelet_settings(self) -> Mapping[str, object]:
         """Fields of the KubeletConfiguration that it needs."""
         ...

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from e2e import pods
-from e2e.changes import RUNTIME_CONFIG, added, changed, drop_in, restart_runtime
+from e2e.changes import added, changed, drop_in, restart_runtime
 from e2e.cluster import Cluster, Object
 from e2e.faults import tamper
 from e2e.lab.nodes import nodefiles
@@ -23,7 +23,7 @@ def configuration(change: Callable[[str], str]) -> Hazard:
 
     @contextlib.contextmanager
     def make(cluster: Cluster) -> Iterator[Object]:
-        with changed(cluster.node, RUNTIME_CONFIG, change):
+        with changed(cluster.node, cluster.node.runtime.config, change):
             yield {}
         restart_runtime(cluster.node)
 

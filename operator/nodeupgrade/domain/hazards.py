@@ -112,6 +112,7 @@ class Hazard(StrEnum):
     RUNTIME_LOSES_STATE = "the runtime loses state when it is restarted"
     RUNTIME_SOCKET_REPLACED = "a container has mounted the runtime's socket as a file, and keeps the old one"
     RUNTIME_CONNECTION_BREAKS = "a container exits when its connection to the runtime breaks"
+    RUNTIME_STOPS_LATE = "the runtime waits for one of its clients when it stops, and the kubelet is down as long"
     RUNTIME_CHANGES = "the runtime that starts is another one than the one that ran"
     CGROUP_DRIVER_CHANGES = "the new kubelet uses another cgroup driver"
     CGROUP_CONTROLLER_MISSING = "a pod's cgroup lacks a controller that the kubelet needs"

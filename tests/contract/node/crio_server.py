@@ -21,6 +21,29 @@ SERVICE = "/runtime.v1.RuntimeService/"
 STATES = {"running": pb.CONTAINER_RUNNING, "stopped": pb.CONTAINER_EXITED}
 READINESS = {True: pb.SANDBOX_READY, False: pb.SANDBOX_NOTREADY}
 ENDS_SECONDS = 60.0
+WORKER = """\
+goroutine {number} [chan receive, 3 minutes]:
+main.main.func4()
+\t/src/cmd/crio/main.go:446 +0x3c
+created by github.com/soheilhy/cmux.(*cMux).Serve in goroutine 1
+\t/mod/github.com/soheilhy/cmux@v0.1.5/cmux.go:175 +0x1e5
+
+"""
+SILENT = """\
+goroutine {number} [IO wait, 3 minutes]:
+internal/poll.(*pollDesc).waitRead(...)
+\t/go/src/internal/poll/fd_poll_runtime.go:89
+net.(*conn).Read(0x39cfa591370, {{0x39cf830bb60?, 0x7fd8f717e908?, 0x7fd93f47d108?}})
+\t/go/src/net/net.go:196 +0x45
+github.com/soheilhy/cmux.hasHTTP2Preface({{0x30abb00, 0x39cf7dbb970}})
+\t/mod/github.com/soheilhy/cmux@v0.1.5/matchers.go:195 +0x7a
+github.com/soheilhy/cmux.(*cMux).serve(0x39cf558e7d0, {{0x30d7b68, 0x39cfa591370}}, 0x39cf6f3e930, 0x39cf7dbb8f0)
+\t/mod/github.com/soheilhy/cmux@v0.1.5/cmux.go:186 +0x162
+created by github.com/soheilhy/cmux.(*cMux).Serve in goroutine 1
+\t/mod/github.com/soheilhy/cmux@v0.1.5/cmux.go:175 +0x1e5
+
+"""
+"""Both as CRI-O 1.34 shows them."""
 
 
 class CrioServer:
@@ -45,6 +68,8 @@ class CrioServer:
         self._listening.bind(str(path))
         self._listening.listen()
         self._threads: list[threading.Thread] = []
+        self._silent: set[int] = set()
+        self.shows_goroutines = True
         self._begin(self._accept)
 
     def stop(self) -> None:
@@ -83,7 +108,10 @@ class CrioServer:
     def _serve(self, connection: socket.socket) -> None:
         """Tell HTTP/1 and HTTP/2 apart by their first bytes."""
         with connection, contextlib.suppress(OSError):
-            if connection.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL) != b"PRI":
+            self._silent.add(number := threading.get_ident())
+            first = connection.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL)
+            self._silent.discard(number)
+            if first != b"PRI":
                 self._answer(connection)
                 return
             with socket.socket(socket.AF_UNIX) as inner:
@@ -98,10 +126,14 @@ class CrioServer:
             request += more
         path = request.split()[1].decode()
         known = {"/info": self._info, "/config": self._configuration}
+        known |= {"/debug/goroutines": self._goroutines} if self.shows_goroutines else {}
         body = known[path]().encode() if path in known else b"404"
         status = "200 OK" if path in known else "404 Not Found"
         head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         connection.sendall(head.encode() + body)
+
+    def _goroutines(self) -> str:
+        return WORKER.format(number=1) + "".join(SILENT.format(number=number) for number in {*self._silent})
 
     def _info(self) -> str:
         root = self._storage.shown

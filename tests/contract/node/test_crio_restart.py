@@ -1,5 +1,7 @@
 """How CRI-O would come back from a restart, and what that would cost, on recorded storage."""
 
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.crio.daemon import silent_clients
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -195,6 +199,40 @@ def test_nothing_is_wrong_with_a_node_that_is_well(world: CrioWorld, well: Conta
     within(world, well, f"/system.slice/crio-conmon-{well}.scope")
 
     assert hazards(world) == RestartHazards()
+
+
+def test_a_client_that_makes_no_call_would_keep_it_from_stopping(world: CrioWorld, well: ContainerId) -> None:
+    """It waits for such a client until systemd kills it, and the kubelet would be down for as long."""
+    within(world, well, f"/system.slice/crio-conmon-{well}.scope")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(world.socket))
+
+        [finding] = hazards(world).runtime
+
+    assert finding.reason is Reason.RUNTIME_NOT_READY
+    assert "1 client is connected to CRI-O without having made a call" in finding.detail
+    assert hazards(world) == RestartHazards(), "it has left"
+
+
+def test_a_client_that_is_about_to_make_a_call_keeps_nobody(world: CrioWorld) -> None:
+    with socket.socket(socket.AF_UNIX) as late:
+        late.connect(str(world.socket))
+        calls = threading.Timer(0.1, late.sendall, (b"GET /info HTTP/1.1\r\n\r\n",))
+        calls.start()
+
+        found = silent_clients(world.socket, patience=1.0)
+        calls.join()
+
+    assert found == 0
+
+
+def test_a_daemon_that_does_not_show_its_goroutines_is_not_held_back(world: CrioWorld) -> None:
+    assert world.server is not None
+    world.server.shows_goroutines = False
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(world.socket))
+
+        assert silent_clients(world.socket) == 0
 
 
 @pytest.mark.parametrize(("kill_mode", "harms"), [("control-group", True), ("mixed", True), ("process", False)])

@@ -184,7 +184,7 @@ async def test_who_was_handed_over_is_not_touched() -> None:
     operator, node = Passes(scene.kube, AGENTS), NodeName("node-0")
     await scene.kube.merge(NODES, node, {"metadata": {"annotations": {"nodeupgrade.dev/hold": "wait"}}})
     assert (await operator.nodes.reconcile(NAME, node)).over
-    assert isinstance(operator.snapshots.memory(NAME).done[node], FreeSlot)
+    assert isinstance(operator.snapshots.memory(NAME).waiting[node], FreeSlot)
     await scene.kube.merge(NODES, node, {"metadata": {"annotations": {"nodeupgrade.dev/hold": None}}})
     before = scene.kube._revision
     operator.renew(NAME)

@@ -15,7 +15,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import queue, workers
-from nodeupgrade.domain.rollout import planner
+from nodeupgrade.domain.rollout import flight, planner
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout import node_controller, rollout_controller
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -173,9 +173,9 @@ async def test_an_error_that_nobody_has_foreseen_is_one_nodes(monkeypatch: pytes
     def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> Any:
         if name == "node-0":
             raise KeyError(name)
-        return planner.advance_node(fleet, name, now)
+        return flight.advance(fleet, name, now)
 
-    monkeypatch.setattr(node_controller, "advance_node", advance)
+    monkeypatch.setattr(node_controller, "advance", advance)
     await operate(scene, monkeypatch, ended(scene))
 
     async def told() -> bool:

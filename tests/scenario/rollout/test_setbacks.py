@@ -164,3 +164,27 @@ async def test_a_node_side_that_lies_is_found_out(part: Part, outcome: str) -> N
     await scene.finish()
     assert (await scene.kube.get(TASKS, "node-0"))["status"]["phase"] == "Succeeded"
     assert (await scene.end_state())["tasks"] == {"node-0": ("Release", outcome)}
+
+
+async def test_a_new_operator_tells_nothing_anew_before_it_has_looked_at_the_nodes() -> None:
+    scene = await stage(1)
+    refuse(scene, "create", "nodeupgrade-agent-node-0")
+    await steps(scene, timedelta(minutes=1))
+    told, events = await impeded(scene), await scene.kube.list(EVENTS)
+    assert told is not None
+    assert told.status == "True"
+
+    scene.operator = scene.new_operator()
+    await scene.operator.rollouts.reconcile("to-1-33")  # as after a new term: before any node
+    assert await impeded(scene) == told
+    await scene.operator.reconcile("to-1-33")
+    await scene.operator.reconcile("to-1-33")
+    assert await impeded(scene) == told
+    assert len(await scene.kube.list(EVENTS)) == len(events)
+
+    scene.kube.before_write = lambda _verb, _about: None
+    scene.operator = scene.new_operator()
+    await scene.run()
+    now = await impeded(scene)
+    assert now is not None
+    assert now.status == "False"

@@ -125,9 +125,6 @@ UNRESTARTABLE = (
     ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
     ((2, 3, 0), (2, 3, 1), "may end a container that is created while others are looked at (#13512)"),
 )
-SAFE_KILL_MODES = frozenset({"process", "none"})
-"""Kill modes that spare all but the main process. Shims are in the unit's cgroup."""
-
 
 BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
 """Below the directory for state: one directory for each container and sandbox."""
@@ -144,8 +141,9 @@ def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
 
 
 def _shims_outlive_the_unit(seen: RuntimeAtWork) -> Iterator[Finding]:
+    """The shims, which are in the unit's control group, are spared."""
     unit = seen.unit
-    if unit.kill_mode not in SAFE_KILL_MODES:
+    if not unit.spares_others:
         detail = (
             f"unit {unit.name} has KillMode={unit.kill_mode}, so restarting it would kill every container; "
             "set KillMode=process"

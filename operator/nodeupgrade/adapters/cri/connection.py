@@ -21,6 +21,8 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
 
+BEING_REMOVED = "identifier is not a layer, image, or container"
+"""How CRI-O answers for a container that it still lists, while its storage no longer has it."""
 MESSAGE_LIMIT = 64 * 1024 * 1024
 OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
@@ -178,6 +180,8 @@ class Connection:
             text = f"{path} on {self._target} failed with {code.name}: {details}"
             match code:
                 case grpc.StatusCode.NOT_FOUND:
+                    raise NotFound(text) from error
+                case grpc.StatusCode.UNKNOWN if BEING_REMOVED in details:
                     raise NotFound(text) from error
                 case grpc.StatusCode.UNIMPLEMENTED:
                     raise Unimplemented(text) from error

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import re
 import socket
+import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,7 +15,11 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.runtime import RuntimeKind
 
 TIMEOUT_SECONDS = 5.0
-INFO, CONFIG = "/info", "/config"
+INFO, CONFIG, GOROUTINES = "/info", "/config", "/debug/goroutines"
+SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.MULTILINE)
+"""The goroutine of a client of whom it is not known yet whether it speaks HTTP/1 or gRPC: it has made no call."""
+TO_CALL_SECONDS = 0.5
+"""A client that connects in order to make a call has made it by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,31 @@ def ask(path: Path) -> CrioDaemon:
     if not root.startswith("/") or not driver or "/" in driver:
         raise StepFailed(f"cannot tell where CRI-O keeps its containers: it names {root!r} and {driver!r}")
     return CrioDaemon(storage=PurePosixPath(root) / f"{driver}-containers", configuration=configuration)
+
+
+def silent_clients(path: Path, *, patience: float = TO_CALL_SECONDS) -> int:
+    """Return how many clients are connected to the CRI-O that listens on a socket without having made a call.
+
+    A CRI-O that stops waits for each of them: it tells HTTP/1 and gRPC apart by what a client says first (cmux), and
+    has no time limit for that. Told by its goroutines. A CRI-O that does not show them is taken to have no such client.
+
+    Args:
+        patience: seconds that a client has to make a call.
+
+    Raises:
+        Transient: it does not answer.
+    """
+    if not (before := _silent(path)):
+        return 0
+    time.sleep(patience)
+    return len(before & _silent(path))
+
+
+def _silent(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(SILENT.findall(_get(path, GOROUTINES).decode(errors="replace")))
+    except StepFailed:
+        return frozenset()
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -163,14 +163,18 @@ def _given(words: tuple[str, ...], names: Mapping[str, str], environment: Mappin
 
 # Known hazards of restarting CRI-O: conmons that systemd would kill, and containers that it would not find again.
 
-SAFE_KILL_MODES = frozenset({"process", "none"})
-"""Kill modes that spare all but the main process."""
 RECORDS = ("containers.json", "volatile-containers.json")
 LAYERS = ("layers.json", "volatile-layers.json")
 
 
-def find_hazards(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> RestartHazards:
-    """Return all known hazards of a restart."""
+def find_hazards(
+    files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork, *, silent: int = 0
+) -> RestartHazards:
+    """Return all known hazards of a restart.
+
+    Args:
+        silent: how many clients are connected without having made a call.
+    """
     return RestartHazards(
         unit=tuple(_conmons_outlive_the_unit(files, seen)),
         pods=(),
@@ -178,6 +182,7 @@ def find_hazards(files: FilesView, configuration: CrioConfiguration, seen: Runti
             *_processes_are_known(seen),
             *_handler_is_there(files, configuration),
             *_storage_knows_them(files, configuration, seen),
+            *_nobody_keeps_it(seen.unit.name, silent),
         ),
     )
 
@@ -190,7 +195,7 @@ def _conmons_outlive_the_unit(files: FilesView, seen: RuntimeAtWork) -> Iterator
     lost and whose end nobody notices.
     """
     unit = seen.unit
-    if unit.kill_mode in SAFE_KILL_MODES:
+    if unit.spares_others:
         return
     if inside := [c.label for c in seen.inventory.running() if _is_inside(files, c, unit.name)]:
         others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
@@ -262,6 +267,18 @@ def _storage_knows_them(files: FilesView, configuration: CrioConfiguration, seen
             yield Finding(
                 reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=f"{detail}; delete the pod first"
             )
+
+
+def _nobody_keeps_it(unit: str, silent: int) -> Iterator[Finding]:
+    """A stopping CRI-O waits for clients that have made no call, until systemd kills it."""
+    if silent:
+        clients = "1 client is" if silent == 1 else f"{silent} clients are"
+        detail = (
+            f"{clients} connected to CRI-O without having made a call; it would wait for that when it stops, until "
+            f"TimeoutStopSec of {unit} is over (90s by default), and the kubelet would be down as long"
+        )
+        remedy = "end that client (`ss --unix --processes` and the containers that are named as connected tell which)"
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail, remedy=remedy)
 
 
 def _records(files: FilesView, paths: list[PurePosixPath]) -> Iterator[dict[str, object]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
 from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.crio import restart
-from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask
+from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask, silent_clients
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory, unknown
 from nodeupgrade.adapters.files import HostFiles
@@ -146,7 +146,8 @@ class CrioRuntime(CriRuntime):
         )
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        return restart.find_hazards(self._files, self._asked().configuration, seen)
+        silent = self._connection.retry(lambda: silent_clients(self._socket))
+        return restart.find_hazards(self._files, self._asked().configuration, seen, silent=silent)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""

@@ -121,9 +121,6 @@ def _complaint(found: DockerdConfiguration, program: DockerdProgram, words: tupl
 
 # Known hazards of restarting dockerd: its unit, its settings, and containers that have lost their shim.
 
-SAFE_KILL_MODES = frozenset({"process", "none"})
-"""Kill modes that spare all but the main process. containerd and the shims may be in the unit's cgroup."""
-
 
 def find_hazards(seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
@@ -138,8 +135,9 @@ def find_hazards(seen: RuntimeAtWork) -> RestartHazards:
 
 
 def _only_dockerd_is_stopped(seen: RuntimeAtWork) -> Iterator[Finding]:
+    """Containerd and the shims, which may be in the unit's control group, are spared."""
     unit = seen.unit
-    if unit.kill_mode not in SAFE_KILL_MODES:
+    if not unit.spares_others:
         detail = (
             f"unit {unit.name} has KillMode={unit.kill_mode}, so that stopping it may kill every container; "
             "set KillMode=process"

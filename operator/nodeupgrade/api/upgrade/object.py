@@ -33,7 +33,7 @@ class Upgrade:
         braked: whether the pause annotation is set.
         approvals: waves named by the approve annotation, each with the field manager that wrote the annotation.
         retry: token of the retry annotation.
-        abandon: value of the abandon annotation.
+        abandoned: whether the abandon annotation asks for it, with the UID.
         notified: ID of the latest notice that was delivered, by receiver.
         epoch: value of the epoch annotation.
     """
@@ -52,7 +52,7 @@ class Upgrade:
     braked: bool = False
     approvals: Mapping[str, str] = field(default_factory=dict)
     retry: str = ""
-    abandon: str = ""
+    abandoned: bool = False
     notified: Mapping[str, str] = field(default_factory=dict)
     epoch: str = ""
 

@@ -52,7 +52,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         braked=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
         retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],
-        abandon=annotations.get(ABANDON_ANNOTATION, ""),
+        abandoned=annotations.get(ABANDON_ANNOTATION) == metadata["uid"],
         notified={
             name.removeprefix(NOTIFIED_PREFIX): value
             for name, value in annotations.items()

@@ -89,6 +89,11 @@ class UnitStatus:
     search_path: str = ""
 
     @property
+    def spares_others(self) -> bool:
+        """Report whether systemd, when it stops the unit, ends only its main process (KillMode)."""
+        return self.kill_mode in {"process", "none"}
+
+    @property
     def gone(self) -> bool:
         """Report whether nothing of it is left. A unit whose file was removed runs on until it is stopped."""
         return self.load_state == "not-found" and self.active_state == "inactive"

@@ -33,10 +33,12 @@ from nodeupgrade.domain.rollout.actions import (
     StartTask,
     Wait,
 )
-from nodeupgrade.domain.rollout.admission import judge
+from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
+from nodeupgrade.domain.rollout.backoff import up_to_held_back
 from nodeupgrade.domain.rollout.claims import task_spec
 from nodeupgrade.domain.rollout.failures import record_of
+from nodeupgrade.domain.rollout.intent import view
 from nodeupgrade.domain.rollout.membership import selects, serves
 from nodeupgrade.domain.rollout.node_state import candidate
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
@@ -46,24 +48,39 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class _Terms:
     """What a run that begins follows: the accepted spec, and the wave of its node."""
 
     spec: UpgradeSpec
     wave: str
 
 
-def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
-    """Return the next action for a node that holds a slot; after the verdict, all that remain, in their order.
+def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return the next action for a node; after the verdict, all that remain, in their order.
 
     Each of the latter writes another object, under its own precondition. If one fails, those after it must not follow.
-
-    Args:
-        fleet: The planner's input.
-        terms: What a new run follows; None if the spec is not accepted, so that no run may begin.
-        name: The node.
-        now: Wall-clock time, UTC.
+    A node without a slot is not touched. Once nothing is left to be done, this is ``FreeSlot``, which is for
+    ``planner.plan`` to carry out. An action that backs off is replaced by a Wait.
     """
+    upgrade = fleet.upgrade
+    if name not in upgrade.status.in_flight or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
+        return ()
+    accepted = accept(upgrade, now, fleet.allowed)
+    if isinstance(accepted, UpgradeSpec) and not upgrade.has_finalizer:
+        return ()
+    terms = None if isinstance(accepted, Finding) else _terms(fleet, accepted, name, now)
+    return tuple(up_to_held_back(_remaining(fleet, terms, name, now), fleet.setbacks, now))
+
+
+def _terms(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> _Terms:
+    task = fleet.own_task(name)
+    # The wave of a node whose task is gone depends on all the others.
+    wave = view(fleet, spec, now).members[name].wave if task is None else task.spec.wave
+    return _Terms(spec=spec, wave=wave)
+
+
+def _remaining(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return what remains to be done; without terms, since the spec is not accepted, no run may begin."""
     task, node = fleet.own_task(name), fleet.nodes.get(name)
     if (
         name in fleet.unreadable
@@ -76,7 +93,7 @@ def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: date
     return end(fleet, node, task, now)
 
 
-def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+def _next(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> NodeAction:
     """Return the next action for a node of which no verdict is known, or that cannot be read now."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
@@ -136,7 +153,7 @@ def called_off(upgrade: Upgrade) -> Finding | None:
     return None
 
 
-def _gone(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+def _gone(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> NodeAction:
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
     message = f"node {name} does not exist any more"
     if not may_be_running(fleet, name):
@@ -156,7 +173,7 @@ def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
     return Agents(pod=pod, artifact=artifact, lost=lost, refused=refused)
 
 
-def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
+def _begin(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
     ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
     if task is None:
@@ -192,7 +209,7 @@ def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
     return Cordon(node=node.name, view=node, announces=announces, reason=Reason.CORDONED, message=message)
 
 
-def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
+def _resume(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: datetime) -> NodeAction:
     """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
 
     Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
@@ -232,7 +249,7 @@ def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure
     return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
 
 
-def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime) -> StartTask:
+def _precheck(fleet: FleetSnapshot, terms: _Terms, node: NodeView, now: datetime) -> StartTask:
     """Start a precheck: it neither cordons the node nor needs a baseline."""
     return StartTask(
         node=node.name,
@@ -270,7 +287,7 @@ def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
 
 
 def _started(
-    fleet: FleetSnapshot, terms: Terms, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
+    fleet: FleetSnapshot, terms: _Terms, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
 ) -> TaskSpec:
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
     own, spec = fleet.own_task(node.name), terms.spec

@@ -7,7 +7,7 @@ from datetime import datetime
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import claims, conditions, retry
@@ -22,12 +22,12 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.agent_lifecycle import ended_early, missing, overdue
-from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back, up_to_held_back
+from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back
 from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported, retry_events
 from nodeupgrade.domain.rollout.failures import record, with_record
-from nodeupgrade.domain.rollout.flight import Terms, advance
-from nodeupgrade.domain.rollout.intent import Intent, intend, view
+from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.rollout.node_state import known_reason
 from nodeupgrade.domain.rollout.phase import state_of
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, summarise
@@ -49,12 +49,12 @@ class Plan:
 def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """Decide what to do next with a rollout: slots are freed first, then come claims, admissions and the status.
 
-    The status write of one plan admits a node; only then is it touched, by ``advance_node``. Without a recorded slot
+    The status write of one plan admits a node; only then is it touched, by ``flight.advance``. Without a recorded slot
     nothing happens to a node. A slot that a plan frees is taken by the same write if another node of the same wave may
     start.
     """
     upgrade, flying = fleet.upgrade, in_flight(fleet)
-    if upgrade.deleting and (not flying or _abandoned(upgrade)):
+    if upgrade.deleting and (not flying or upgrade.abandoned):
         return Plan(actions=_leave(fleet, now, abandoned=bool(flying)))
     if upgrade.finished and not flying and not upgrade.retry_asked:
         return Plan()
@@ -68,29 +68,6 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     return _proceed(fleet, spec, now)
 
 
-def advance_node(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
-    """Return what to do next for one node, in order: nothing unless it holds a slot and still needs it.
-
-    If nothing is left to be done, this is ``FreeSlot``, which is for ``plan`` to carry out.
-    """
-    upgrade = fleet.upgrade
-    if name not in upgrade.status.in_flight or name in fleet.done or (upgrade.deleting and _abandoned(upgrade)):
-        return ()
-    spec = accept(upgrade, now, fleet.allowed)
-    if isinstance(spec, Finding):
-        return _advance(fleet, None, name, now)
-    if not upgrade.has_finalizer:
-        return ()
-    task = fleet.own_task(name)
-    # The wave of a node whose task is gone depends on all the others.
-    wave = view(fleet, spec, now).members[name].wave if task is None else task.spec.wave
-    return _advance(fleet, Terms(spec=spec, wave=wave), name, now)
-
-
-def _advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
-    return tuple(up_to_held_back(advance(fleet, terms, name, now), fleet.setbacks, now))
-
-
 def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Plan:
     """Free the slots that are not needed any more, prepare and admit the next nodes, and update the status."""
     upgrade, told = fleet.upgrade, with_record(fleet, record(fleet))
@@ -100,7 +77,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Plan:
     same_wave = after.position.index == intent.position.index  # else the end of the wave is put on record first
     admitting = after if same_wave else intent
     # A node that is freed may be admitted again by a later plan, which has read that it was.
-    entries = tuple(each for each in admitting.admissions if not isinstance(each, Admit) or each.node not in fleet.done)
+    done = fleet.done
+    entries = tuple(each for each in admitting.admissions if not isinstance(each, Admit) or each.node not in done)
     settled = _settled(admitting, freed, now, [each.node for each in entries if isinstance(each, Admit)])
     if upgrade.finished and (intent.preparations or not upgrade.retry_asked):
         own = reported(upgrade, settled.rollout.upgrade.status)
@@ -115,7 +93,9 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Plan:
         now,
         before=upgrade.status,
         reopened=reopened,
-        impeded_by=_impeded_by(fleet, intent, settled, now),
+        impeded_by=_impeded_by(
+            fleet, (*ended_early(settled.rollout.fleet), *overdue(settled.rollout.fleet, now)), intent.held_back
+        ),
     )
     status = replace(status, missing=missing(fleet, settled.rollout.flying, now))
     events = (
@@ -128,20 +108,22 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Plan:
     return Plan(actions=actions, unread=admitting.unread)
 
 
-def _impeded_by(fleet: FleetSnapshot, intent: Intent, settled: Intent, now: datetime) -> tuple[Finding, ...]:
-    members, spec = intent.rollout.members, intent.rollout.spec
-    waits = (
-        action
-        for name in intent.rollout.flying
-        if name not in fleet.done
-        for action in _advance(fleet, Terms(spec=spec, wave=members[name].wave), name, now)
-    )
-    late = (*ended_early(settled.rollout.fleet), *overdue(settled.rollout.fleet, now))
-    return impediments((*waits, *intent.held_back), fleet.setbacks, late)
+def _impeded_by(
+    fleet: FleetSnapshot, late: Iterable[Finding], held_back: Iterable[NodeAction] = ()
+) -> tuple[Finding, ...]:
+    """Return what keeps nodes from making progress; until all in flight have been looked at, also what did before."""
+    flying = in_flight(fleet)
+    waits = [fleet.waiting[name] for name in flying if name in fleet.waiting]
+    found = impediments((*waits, *held_back), fleet.setbacks, late)
+    before = conditions.find(fleet.upgrade.status, ConditionType.IMPEDED)
+    if found or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
+        return found
+    return (Finding(reason=known_reason(before.reason), detail=before.message, remedy=""),)
 
 
 def _freed(fleet: FleetSnapshot, flying: tuple[NodeName, ...]) -> tuple[FreeSlot, ...]:
-    return tuple(fleet.done[name] for name in flying if name in fleet.done)
+    done = fleet.done
+    return tuple(done[name] for name in flying if name in done)
 
 
 def _settled(intent: Intent, freed: tuple[FreeSlot, ...], now: datetime, admitted: Iterable[NodeName] = ()) -> Intent:
@@ -175,8 +157,7 @@ def _reject(
     if upgrade.finished:
         status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
         return (*freed, *accepted_events(upgrade, status), *reported(upgrade, status))
-    waits = (action for name in slots for action in _advance(fleet, None, name, now))
-    impeded_by = impediments(waits, fleet.setbacks, overdue(told, now))
+    impeded_by = _impeded_by(fleet, overdue(told, now))
     status = replace(
         rejected(told.upgrade, objection, slots, now, impeded_by=impeded_by), missing=missing(fleet, slots, now)
     )
@@ -195,10 +176,6 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
         return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
-
-
-def _abandoned(upgrade: Upgrade) -> bool:
-    return upgrade.abandon == upgrade.uid
 
 
 def _was_aborted(upgrade: Upgrade) -> bool:

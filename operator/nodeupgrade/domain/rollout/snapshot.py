@@ -9,7 +9,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.actions import FreeSlot
+from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
@@ -49,10 +49,10 @@ class FleetSnapshot:
         setbacks: writes that failed lately.
         agents_lost: by node, the agents of its run that ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
-        done: nodes in flight that need their slots no more, with the actions that free them.
+        waiting: what nodes in flight wait for, as far as they were looked at; at last, for their slots to be freed.
         starts_unanswered: nodes whose start was not answered, so that it may take effect any time later.
         health: what is known of the rollout's health checks, by name.
-        hook_jobs: the Jobs of hooks; only if a node in flight has hooks.
+        hook_jobs: the Jobs of hooks; only those of the node that is advanced.
         epoch: what this leader marks objects with; empty if nobody else can write.
         allowed: what the operator's configuration allows; None if it is not known.
     """
@@ -72,12 +72,17 @@ class FleetSnapshot:
     setbacks: Setbacks = field(default_factory=dict)
     agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
-    done: Mapping[NodeName, FreeSlot] = field(default_factory=dict)
+    waiting: Mapping[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     starts_unanswered: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
     hook_jobs: HookJobs = field(default_factory=HookJobs)
     epoch: str = ""
     allowed: Allowed | None = None
+
+    @property
+    def done(self) -> dict[NodeName, FreeSlot]:
+        """Nodes in flight that need their slots no more, with the actions that free them."""
+        return {name: action for name, action in self.waiting.items() if isinstance(action, FreeSlot)}
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

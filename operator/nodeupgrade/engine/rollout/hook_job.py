@@ -66,8 +66,8 @@ async def start_hook(kube: TypedKube, namespace: str, task: Task, hook: HookRun)
             raise RejectedError(f"Job {existing['name']} exists, and was made for something else; delete it") from None
 
 
-async def read_hook_jobs(kube: KubeApi, namespace: str, hooks: Iterable[tuple[Task, HookRun]]) -> HookJobs:
-    """Return the Jobs of hooks, as far as they exist.
+async def read_hook_jobs(kube: KubeApi, namespace: str, task: Task, hooks: Iterable[HookRun]) -> HookJobs:
+    """Return the Jobs of hooks of the task's run, as far as they exist.
 
     They are read one by one, by their names: Jobs that have ended stay for a while, thousands in a large fleet.
     """
@@ -77,7 +77,7 @@ async def read_hook_jobs(kube: KubeApi, namespace: str, hooks: Iterable[tuple[Ta
             return view_hook_job(await kube.get(JOBS.within(namespace), name))
         return None
 
-    names = [_name(task, hook) for task, hook in hooks]
+    names = [_name(task, hook) for hook in hooks]
     try:
         found = await asyncio.gather(*map(read, names))
     except ForbiddenError as error:

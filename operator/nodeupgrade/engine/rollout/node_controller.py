@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, StartTask, Wait
-from nodeupgrade.domain.rollout.flight import needs_pods
-from nodeupgrade.domain.rollout.planner import advance_node
+from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import require_term
 from nodeupgrade.engine.rollout.action_events import events
@@ -53,11 +52,12 @@ class NodeController:
                 return Result(over=True)  # the controller of rollouts takes over first
         if needs_pods(fleet, name, self.snapshots.kube.utcnow()):
             fleet = await self.snapshots.with_pods(fleet, (name,))
-        actions = advance_node(fleet, name, now := self.snapshots.kube.utcnow())
+        actions = advance(fleet, name, now := self.snapshots.kube.utcnow())
         if not actions:
             return Result(over=True)
-        if isinstance(last := actions[0], FreeSlot):
-            memory.done[name] = last
+        if isinstance(last := actions[-1], Wait | FreeSlot):
+            memory.waiting[name] = last
+        if isinstance(last, FreeSlot):
             self.on_slot_unused(rollout)
             return Result(over=True)
         applied, complete = await self._carry_out(memory, fleet, actions)

@@ -87,7 +87,7 @@ class RolloutController:
             self.snapshots.health.forget(name)
             return Result(over=True)
         upgrade = fleet.upgrade
-        memory.done = {node: action for node, action in memory.done.items() if node in in_flight(fleet)}
+        memory.waiting = {node: action for node, action in memory.waiting.items() if node in in_flight(fleet)}
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
         # Whatever becomes of the plan, they go on.

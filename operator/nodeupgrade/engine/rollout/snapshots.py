@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout.actions import FreeSlot
+from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
 from nodeupgrade.domain.rollout.hooks import may_have_begun
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -29,8 +28,8 @@ class RolloutMemory:
 
     Attributes:
         failures: writes that failed lately, and agents that ended early.
-        done: nodes in flight with nothing left to be done, with the actions that free their slots. Whoever is listed
-            is not touched any more: its slot may be gone at any moment.
+        waiting: what nodes in flight waited for when they were reconciled last. One that waits for its slot to be freed
+            is not touched any more: the slot may be gone at any moment.
         starts_unanswered: nodes whose start was not answered: it may have taken effect, or may yet, until their task is
             written.
         status_writes: counts the beginnings and ends of writes of the status; what was read across one is not recent.
@@ -40,7 +39,7 @@ class RolloutMemory:
     """
 
     failures: FailureHistory = field(default_factory=FailureHistory)
-    done: dict[NodeName, FreeSlot] = field(default_factory=dict)
+    waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     starts_unanswered: set[NodeName] = field(default_factory=set)
     status_writes: int = 0
     recent: FleetSnapshot | None = None
@@ -107,7 +106,7 @@ class Snapshots:
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
         )
-        fleet = replace(await self._with_hook_jobs(fleet, in_flight(fleet)), epoch=epoch)
+        fleet = replace(fleet, epoch=epoch)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
         return self._as_remembered(fleet, memory)
@@ -119,21 +118,21 @@ class Snapshots:
             NotFoundError, UnavailableError: See ``of_rollout``.
         """
         memory, began = self.memory(rollout), self.clock()
-        done = dict(memory.done)  # before anything is read: a slot may be freed meanwhile
+        waiting = dict(memory.waiting)  # before anything is read: a slot may be freed meanwhile
         while (seen := memory.recent) is None or not self._is_recent(memory, began):
             await self._read_together(rollout, memory)
             memory = self.memory(rollout)  # it may have been forgotten, and the NodeUpgrade made again
         objects = await self.source.read(seen.upgrade)
         fleet = replace(
             self._as_remembered(seen, memory),
-            done={**done, **memory.done},
+            waiting={**waiting, **memory.waiting},
             nodes=objects.nodes,
             tasks=objects.tasks,
             agents=objects.agents,
             artifacts=objects.artifacts,
             unreadable=objects.unreadable,
         )
-        return await self._with_hook_jobs(fleet, (name,))
+        return await self._with_hook_jobs(fleet, name)
 
     def _is_recent(self, memory: RolloutMemory, began: float) -> bool:
         return memory.read_at >= began or self.clock() - memory.read_at < self.recent_seconds
@@ -144,12 +143,11 @@ class Snapshots:
             memory.reading = asyncio.ensure_future(self.of_rollout(name))
         await asyncio.shield(memory.reading)
 
-    async def _with_hook_jobs(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
-        tasks = filter(None, map(fleet.own_task, names))
-        begun = [(each, hook) for each in tasks for hook in may_have_begun(each, gone=each.name not in fleet.nodes)]
-        if not begun:
+    async def _with_hook_jobs(self, fleet: FleetSnapshot, name: NodeName) -> FleetSnapshot:
+        task = fleet.own_task(name)
+        if task is None or not (begun := [*may_have_begun(task, gone=name not in fleet.nodes)]):
             return fleet
-        return replace(fleet, hook_jobs=await read_hook_jobs(self.kube, self.agents.namespace, begun))
+        return replace(fleet, hook_jobs=await read_hook_jobs(self.kube, self.agents.namespace, task, begun))
 
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
         """Add the pods of these nodes, as ``look_at`` does; at most ``READS_AT_ONCE`` are read at the same time."""
@@ -161,6 +159,6 @@ class Snapshots:
             guard=self.guard.latest(fleet.guard),
             setbacks=memory.failures.setbacks(self.kube.utcnow()),
             agents_lost=memory.failures.agents_lost,
-            done=dict(memory.done),
+            waiting=dict(memory.waiting),
             starts_unanswered=frozenset(memory.starts_unanswered),
         )

@@ -66,6 +66,11 @@ def socket(tmp_path: Path) -> Path:
         (grpc.StatusCode.UNAVAILABLE, "server is not initialized yet: unavailable", Transient),
         (grpc.StatusCode.UNKNOWN, "server is not initialized yet", Transient),
         (grpc.StatusCode.UNKNOWN, "Stream removed", Transient),
+        (
+            grpc.StatusCode.UNKNOWN,
+            "creating container info: getting container metadata: identifier is not a layer, image, or container",
+            NotFound,
+        ),
         (grpc.StatusCode.UNKNOWN, "no such image", StepFailed),
         (grpc.StatusCode.NOT_FOUND, "container x", NotFound),
         (grpc.StatusCode.UNIMPLEMENTED, "unknown service", Unimplemented),

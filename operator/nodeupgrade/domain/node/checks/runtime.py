@@ -91,9 +91,14 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
+@check(
+    Reason.UNSUPPORTED_RUNTIME,
+    Reason.RUNTIME_NOT_READY,
+    covers=(Hazard.RUNTIME_LOSES_STATE, Hazard.RUNTIME_STOPS_LATE),
+    acceptable=False,
+)
 def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
-    """The runtime has no version that is known to lose state in a restart, and is not too busy for one."""
+    """The runtime has no version that is known to lose state in a restart, and nothing keeps it from one now."""
     if is_as_expected(facts):
         yield from facts.hazards.runtime
 
