@@ -46,20 +46,24 @@ class Guest:
 
     def command(self, addresses: naming.NodeAddresses) -> list[str]:
         """Return the emulator's command line."""
-        kind = "raw" if self.disk.suffix == ".raw" else "qcow2"
         way = f"tap,id=net,ifname={addresses.port},script=no,downscript=no"
         return [
             PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             *_accelerated(self.accelerator),
             "-smp", str(self.machine.processors), "-m", str(self.machine.memory),
             "-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", " ".join(self.machine.kernel_options),
-            "-drive", f"file={self.disk},if=none,id={_DISK},format={kind},cache=writeback",
+            "-drive", f"file={self.disk},if=none,id={_DISK},format={kind(self.disk)},cache=writeback",
             "-device", f"virtio-blk-pci,drive={_DISK}",
             "-netdev", way, "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:00:00:{addresses.number:02x}",
             "-device", "virtio-rng-pci",
             "-serial", f"file:{self.console}",
             "-qmp", f"unix:{control(self.directory)},server=on,wait=off",
         ]  # fmt: skip
+
+
+def kind(image: Path) -> str:
+    """Return the format of an image."""
+    return "raw" if image.suffix == ".raw" else "qcow2"
 
 
 def control(directory: Path) -> Path:

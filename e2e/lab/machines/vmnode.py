@@ -29,8 +29,8 @@ _EFFORT = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
 class VmNode(Node):
     """Handle on a node that is a virtual machine.
 
-    Its file system is at ``disk`` in any case: the machine's own, through ssh, while it is on, and otherwise what is in
-    the image, unless that is a later one than the first.
+    Its file system is at ``disk``: what is in the image until it is on for the first time, and the machine's own,
+    through ssh, while it is on.
 
     Attributes:
         machine: what kind of machine it is.
@@ -40,8 +40,12 @@ class VmNode(Node):
 
     @property
     def image(self) -> Path:
-        """The image of its disk, as it was created."""
-        return self.directory / "disk.raw"
+        """The image of its disk to which it writes."""
+        return self.directory / (self._image_name.read_text() if self._image_name.exists() else "disk.raw")
+
+    @property
+    def _image_name(self) -> Path:
+        return self.directory / "image"
 
     @property
     def root(self) -> Path:
@@ -136,7 +140,7 @@ class VmNode(Node):
 
         Args:
             timeout: seconds.
-            image: the image of its disk; by default, the one that it was created with.
+            image: another image of its disk than its own.
 
         Raises:
             LabError: it is on already, or does not come up in time.
@@ -199,6 +203,23 @@ class VmNode(Node):
         """End the emulator at once: what the guest has not written to its disk is lost."""
         Node.power_cut(self)
         self._unmount()
+
+    def freeze_disk(self) -> Path:
+        """Return an image of the disk as a power cut right now would leave it; the machine writes to another one."""
+        frozen = self.image
+        following = self.directory / f"disk-{len(list(self.directory.glob('disk*')))}.qcow2"
+        with qemu.stopped(self.directory):
+            qemu.freeze_disk(self.directory, following)
+            self._image_name.write_text(following.name)
+        return frozen
+
+    def copy_of(self, frozen: Path) -> Path:
+        """Return an image that starts as a frozen one, to boot from; there is one at a time."""
+        image = self.directory / "copy.qcow2"
+        image.unlink(missing_ok=True)
+        kind = ("-b", frozen, "-F", qemu.kind(frozen))
+        run("qemu-img", "create", "-q", "-f", "qcow2", *kind, image)
+        return image
 
     def switched_off(self, timeout: float = 300) -> None:
         """Wait until the machine has switched itself off, as it does instead of rebooting, and leave it off."""
