@@ -16,7 +16,7 @@ from e2e.lab.progress import Progress
 from e2e.lab.workloads import workload
 
 OLD, NEW = "1.30.14", "1.33.13"
-LAB, MACHINE = "machines", "machine1"
+MACHINE = "machine1"
 PODS = 5
 PROBED_EVERY = 15
 BUDGET = "600s"
@@ -71,17 +71,17 @@ class Stage:
     hashes: dict[str, Hashes] = field(default_factory=dict)
 
     @classmethod
-    def up(cls, machine: Machine, progress: Progress, *, most_copies: int | None = None) -> "Stage":
+    def up(cls, lab: str, machine: Machine, progress: Progress, *, most_copies: int | None = None) -> "Stage":
         """Make the lab: the operator first, so that it is not on the machine."""
-        lab = Lab.anew(LabSpec(name=LAB, nodes=1, kubelet=OLD, control_plane=NEW), progress)
+        made = Lab.anew(LabSpec(name=lab, nodes=1, kubelet=OLD, control_plane=NEW), progress)
         try:
-            deploy.deploy_operator(lab, progress)
-            lab.add_node(MACHINE, machine=machine)
-            lab.wait_ready(timeout=300)
-            stage = cls(Cluster(lab, lab.node(MACHINE)), most_copies)
+            deploy.deploy_operator(made, progress)
+            made.add_node(MACHINE, machine=machine)
+            made.wait_ready(timeout=300)
+            stage = cls(Cluster(made, made.node(MACHINE)), most_copies)
             stage.start_workload()
         except BaseException:
-            lab.down()
+            made.down()
             raise
         return stage
 

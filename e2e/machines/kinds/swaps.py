@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from e2e.machines.facts import facts
 from e2e.machines.kinds import machines
 from e2e.machines.row import Kind, Row, Seen
 from e2e.machines.stage import NEW, OLD, Stage, wait_for_version
@@ -10,12 +11,13 @@ from e2e.machines.stage import NEW, OLD, Stage, wait_for_version
 def _upgraded(name: str, version: str) -> Callable[[Stage], Seen]:
     def play(stage: Stage) -> Seen:
         stage.bring(OLD if version == NEW else NEW)
+        told = facts(stage.node)
         run = stage.upgrade(name, version)
         wait_for_version(stage, version)
         said = f"{run.seconds:.0f} s" + (
             f", {run.without_kubelet:.0f} s without a kubelet" if run.without_kubelet else ""
         )
-        return Seen(run=run, said=said, complaints=tuple(run.wrong()))
+        return Seen(run=run, said=f"{said}; {told}", complaints=(*told.wrong(stage.node), *run.wrong()))
 
     return play
 
