@@ -53,7 +53,7 @@ wait $! || true
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What a machine starts from.
+    """What a machine starts from: the files of a directory.
 
     Attributes:
         directory: where it is.
@@ -77,12 +77,9 @@ class Golden:
         return self.directory / "initrd.img"
 
     @property
-    def accelerator(self) -> str:
-        """With what its kernel runs on this machine: ``kvm`` or ``tcg``."""
-        known = self.directory / "accelerator"
-        if not known.exists():
-            known.write_text(qemu.accelerator(self.kernel))
-        return known.read_text()
+    def accelerator(self) -> Path:
+        """The file that says with what its kernel runs on this host: ``kvm`` or ``tcg``."""
+        return self.directory / "accelerator"
 
 
 def ensure(machine: Machine, progress: Progress) -> Golden:
@@ -130,6 +127,7 @@ def _make(target: Path, base: Path, archives: Sequence[Path], machine: Machine) 
             shutil.copyfile((root / name).resolve(), made / name)
         if machine.selinux:
             relabel(root)
+        (made / "accelerator").write_text(qemu.accelerator(made / "vmlinuz"))
         options = ("-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", root)
         run("mkfs.ext4", *options, made / "disk.raw", _SIZE, timeout=600)
         made.rename(target)

@@ -7,7 +7,7 @@ from e2e.lab.machines.machine import Machine
 from e2e.lab.nodes import nodeimages
 
 SWAP_FILE = "/swapfile"
-AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
+AUTHORIZED_KEYS = "/etc/ssh/lab-keys"
 
 _NETWORK = """\
 [Match]
@@ -21,7 +21,8 @@ IPv6AcceptRA=no
 IPForward=yes
 """
 
-_SSHD = """\
+_SSHD = f"""\
+AuthorizedKeysFile {AUTHORIZED_KEYS}
 UseDNS no
 UsePAM no
 PermitRootLogin prohibit-password

@@ -19,7 +19,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import allow_for, run, spawn, start_time, wait_until
-from e2e.lab.progress import Progress, Quiet
+from e2e.lab.progress import Progress
 
 _BOOT_SECONDS = 900
 _EFFORT = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
@@ -109,6 +109,8 @@ class VmNode(Node):
     def _lay_out(self, progress: Progress) -> None:
         found = golden.ensure(self.machine, progress)
         run("cp", "--sparse=always", found.disk, self.image, timeout=300)
+        for file in (found.kernel, found.initrd, found.accelerator):
+            shutil.copyfile(file, self.directory / file.name)
         self.disk.mkdir()
         self._mount_image()
 
@@ -163,10 +165,10 @@ class VmNode(Node):
         self._measure()
 
     def _guest(self, image: Path) -> qemu.Guest:
-        found = golden.ensure(self.machine, Quiet())
+        own = golden.Golden(self.directory)
         return qemu.Guest(
-            machine=self.machine, kernel=found.kernel, initrd=found.initrd, disk=image, directory=self.directory,
-            accelerator=found.accelerator,
+            machine=self.machine, kernel=own.kernel, initrd=own.initrd, disk=image, directory=self.directory,
+            accelerator=own.accelerator.read_text(),
         )  # fmt: skip
 
     def _reach(self, inside: Sequence[str], timeout: float) -> None:
