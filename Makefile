@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -74,6 +74,9 @@ e2e-layouts: setup ## Upgrade nodes as clouds and installers lay them out, there
 
 e2e-kubeadm: setup ## Upgrade clusters that kubeadm made, beside what else people do with it, and print how each ended (an hour)
 	@$(BIN)/python -m e2e.kubeadm
+
+e2e-machines: setup ## Upgrade virtual machines, cut their power, reboot them, change their clocks, and print how each ended (hours)
+	@$(BIN)/python -m e2e.machines
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo

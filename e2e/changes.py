@@ -81,4 +81,4 @@ def restart_kubelet(node: Node) -> None:
 def restart_runtime(node: Node) -> None:
     """Restart the runtime, so that it serves what is stored, and wait until its CRI answers."""
     node.exec("systemctl", "restart", node.runtime.unit)
-    wait_until("the runtime", lambda: node.runtime.ready(node.root), timeout=60)
+    wait_until("the runtime", node.runtime_answers, timeout=60)

@@ -20,7 +20,7 @@ from e2e.lab.binaries import components
 from e2e.lab.host import hostcheck
 from e2e.lab.progress import Bars, Lines, Progress
 from e2e.lab.runtimes import RUNTIMES
-from e2e.lab.spec import CLUSTERS
+from e2e.lab.spec import CLUSTERS, MACHINES
 from e2e.lab.workloads import traffic
 
 _EPILOG = """\b
@@ -101,8 +101,18 @@ def doctor(install: bool) -> None:
 @click.option("--cluster", type=click.Choice(CLUSTERS), default="plain", show_default=True,
               help="Control plane: processes of this machine, or static pods on node1.")  # fmt: skip
 @click.option("--control-planes", default=1, show_default=True, help="How many of kubeadm's nodes have one.")
+@click.option("--machine", type=click.Choice(MACHINES), default="namespaces", show_default=True,
+              help="Nodes: systems in namespaces, or virtual machines.")  # fmt: skip
 def up(
-    *, name: str, nodes: int, kubelet: str, control_plane: str, runtime: str, cluster: str, control_planes: int
+    *,
+    name: str,
+    nodes: int,
+    kubelet: str,
+    control_plane: str,
+    runtime: str,
+    cluster: str,
+    control_planes: int,
+    machine: str,
 ) -> None:
     """Make a lab and wait until its nodes are Ready.
 
@@ -112,7 +122,7 @@ def up(
     with _progress() as progress:
         spec = LabSpec(
             name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime, cluster=cluster,
-            control_planes=control_planes,
+            control_planes=control_planes, machine=machine,
         )  # fmt: skip
         Lab.up(spec, progress)
     option = "" if name == paths.default_name() else f" --name {name}"

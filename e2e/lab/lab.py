@@ -18,9 +18,12 @@ from e2e.lab.cluster.reader import Reader
 from e2e.lab.errors import LabError
 from e2e.lab.host import cgroups, disk, hostcheck, network
 from e2e.lab.locking import locked
+from e2e.lab.machines import golden
+from e2e.lab.machines.machine import Machine
+from e2e.lab.machines.vmnode import VmNode, node_at
 from e2e.lab.nodes import baseroot, kubeadmfiles
 from e2e.lab.nodes.node import Node
-from e2e.lab.process import PATIENCE, run, wait_until
+from e2e.lab.process import patience, run, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import runtime_named
 from e2e.lab.spec import LabSpec
@@ -54,7 +57,7 @@ class Lab:
         """
         runtime_named(spec.runtime).check(Version.parse(spec.kubelet))
         lab = cls(spec, progress)
-        hostcheck.require([*hostcheck.for_lab(), *(hostcheck.for_kubeadm() if lab.by_kubeadm else ())])
+        lab._check_host()
         with lab._alone():
             if lab.directory.exists():
                 message = (
@@ -116,7 +119,7 @@ class Lab:
     @property
     def nodes(self) -> dict[str, Node]:
         """Its nodes by name, in the order in which they joined."""
-        found = [Node(self.name, file.parent.name, file.parent) for file in self.directory.glob("nodes/*/node.json")]
+        found = [node_at(self.name, file.parent) for file in self.directory.glob("nodes/*/node.json")]
         return {node.name: node for node in sorted(found, key=lambda node: node.record.number)}
 
     def node(self, name: str) -> Node:
@@ -155,8 +158,8 @@ class Lab:
         return self.exec(str(self.kubectl_binary), *argv, input=input, check=check, timeout=timeout)
 
     def kubectl_wait(self, *argv: str, timeout: float, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a kubectl command that waits by itself, for at most ``timeout`` seconds (times PATIENCE)."""
-        return self.kubectl(*argv, f"--timeout={timeout * PATIENCE:.0f}s", check=check, timeout=timeout + 30)
+        """Run a kubectl command that waits by itself, for at most ``timeout`` seconds (times ``patience``)."""
+        return self.kubectl(*argv, f"--timeout={timeout * patience():.0f}s", check=check, timeout=timeout + 30)
 
     @property
     def kubectl_binary(self) -> Path:
@@ -184,6 +187,7 @@ class Lab:
         kubelet: str | None = None,
         runtime: str | None = None,
         register_unschedulable: bool = False,
+        machine: Machine | None = None,
     ) -> Node:
         """Add a node and boot it; its kubelet may need some more seconds to be Ready.
 
@@ -192,10 +196,13 @@ class Lab:
             kubelet: exact version; by default, the lab's.
             runtime: name of its container runtime; by default, the lab's.
             register_unschedulable: cordon it before its kubelet starts, so that no pod is scheduled there.
+            machine: the virtual machine that it is; by default, the lab's.
         """
         runtime = runtime or self.spec.runtime
         runtime_named(runtime).check(Version.parse(kubelet or self.spec.kubelet))
-        node = Node(self.name, paths.check_name(name), self.directory / "nodes" / name)
+        place = (self.name, paths.check_name(name), self.directory / "nodes" / name)
+        machine = machine or self.spec.default_machine
+        node = Node(*place) if machine is None else VmNode(*place, machine)
         if node.directory.exists():
             raise LabError(f"lab {self.name} has a node {name} already; choose another name")
         number = 1 + max((other.record.number for other in self.nodes.values()), default=0)
@@ -291,6 +298,13 @@ class Lab:
         network.destroy(self.name)
         disk.remove(self.directory)
 
+    def _check_host(self) -> None:
+        hostcheck.require([
+            *hostcheck.for_lab(),
+            *(hostcheck.for_kubeadm() if self.by_kubeadm else ()),
+            *(hostcheck.for_machines() if self.spec.default_machine else ()),
+        ])  # fmt: skip
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with locked(f"lab-{self.name}", self._progress):
@@ -303,7 +317,10 @@ class Lab:
             wanted.append(("kubeadm", self.spec.control_plane))
             programs.etcd()
         components.ensure([*wanted, ("kubelet", self.spec.kubelet)], self._progress)
-        baseroot.ensure(self._progress, runtime_named(self.spec.runtime))
+        if machine := self.spec.default_machine:
+            golden.ensure(machine, self._progress)
+        else:
+            baseroot.ensure(self._progress, runtime_named(self.spec.runtime))
 
     def _make(self) -> None:
         try:

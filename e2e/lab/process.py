@@ -14,10 +14,23 @@ T = TypeVar("T")
 PATIENCE = float(os.environ.get("NODEUPGRADE_PATIENCE", "1"))
 """How many times longer than on an idle machine anything may take before it counts as hung; CI sets more."""
 
+_slowest = 1.0
+
 LITTLE_COLLECTING = "GOGC=400"
 """Environment of control planes, kubelets and runtimes: here memory is plentiful and processors are not, and to collect
 garbage takes a quarter of an API server's time and a sixteenth of all that a test on a node takes.
 """
+
+
+def patience() -> float:
+    """Return the factor of every bound: PATIENCE, and how slow the slowest node of this process's labs is."""
+    return PATIENCE * _slowest
+
+
+def allow_for(slowness: float) -> None:
+    """Let bounds suit a node that is so many times slower than this machine."""
+    global _slowest  # noqa: PLW0603 - every bound of the process depends on it
+    _slowest = max(_slowest, slowness)
 
 
 class CommandError(LabError):
@@ -48,9 +61,9 @@ def run(
 
     Raises:
         CommandError: if it fails and ``check`` is set.
-        LabError: if it takes longer than ``timeout`` seconds (times PATIENCE), or does not exist.
+        LabError: if it takes longer than ``timeout`` seconds (times ``patience``), or does not exist.
     """
-    timeout *= PATIENCE
+    timeout *= patience()
     words = [os.fspath(part) for part in argv]
     try:
         result = subprocess.run(
@@ -120,9 +133,9 @@ def wait_until(what: str, probe: Callable[[], T | None], timeout: float, interva
     machine must not be what makes it busy.
 
     Raises:
-        LabError: after ``timeout`` seconds (times PATIENCE); it names ``what`` and the last error of ``probe``.
+        LabError: after ``timeout`` seconds (times ``patience``); it names ``what`` and the last error of ``probe``.
     """
-    timeout *= PATIENCE
+    timeout *= patience()
     deadline = time.monotonic() + timeout
     reason = ""
     while True:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from e2e.lab import naming, paths
 from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
+from e2e.lab.machines.machine import Machine
 
 CLUSTERS = ("plain", "kubeadm")
+MACHINES = ("namespaces", "vm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class LabSpec:
         cluster: ``plain`` if the control plane is processes of this machine, or ``kubeadm`` if kubeadm makes it of
             static pods on ``node1``; then the runtime is containerd.
         control_planes: how many of a kubeadm cluster's nodes, the first ones, have a control plane with an etcd.
+        machine: ``namespaces`` if its nodes are systems in namespaces, or ``vm`` if they are virtual machines; then the
+            runtime is containerd. Nodes of the other kind may be added.
     """
 
     name: str = "lab"
@@ -32,6 +36,7 @@ class LabSpec:
     runtime: str = "containerd"
     cluster: str = "plain"
     control_planes: int = 1
+    machine: str = "namespaces"
 
     def __post_init__(self) -> None:
         paths.check_name(self.name)
@@ -45,3 +50,12 @@ class LabSpec:
             raise LabError("kubeadm needs a node for the control plane, with containerd; leave --nodes and --runtime")
         if self.control_planes != 1 and (self.cluster != "kubeadm" or not 1 <= self.control_planes <= self.nodes):
             raise LabError("several control planes need --cluster kubeadm and a node each; raise --nodes")
+        if self.machine not in MACHINES:
+            raise LabError(f"a node cannot be of {self.machine}; choose one of {', '.join(MACHINES)}")
+        if self.machine == "vm" and (self.cluster, self.runtime) != ("plain", "containerd"):
+            raise LabError("virtual machines need containerd in a plain cluster; leave --cluster and --runtime")
+
+    @property
+    def default_machine(self) -> Machine | None:
+        """The virtual machine that each of its nodes is; ``None`` if they are in namespaces."""
+        return Machine() if self.machine == "vm" else None

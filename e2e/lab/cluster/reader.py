@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 from e2e.lab import naming
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
-from e2e.lab.process import PATIENCE
+from e2e.lab.process import patience
 
 Object = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Reader:
 
         Raises:
             LabError: there is none, the API server refuses, or does not answer within ``timeout`` seconds (times
-                PATIENCE).
+                ``patience``).
         """
         return self._read(path(resource, namespace, name), timeout)
 
@@ -82,7 +82,7 @@ class Reader:
         Unlike those of ``get``, they lack ``apiVersion`` and ``kind``.
 
         Raises:
-            LabError: the API server refuses, or does not answer within ``timeout`` seconds (times PATIENCE).
+            LabError: the API server refuses, or does not answer within ``timeout`` seconds (times ``patience``).
         """
         query = urlencode({"labelSelector": labels, "fieldSelector": fields})
         items: list[Object] = self._read(f"{path(resource, namespace)}?{query}", timeout)["items"]
@@ -93,7 +93,7 @@ class Reader:
         return self._answer("/readyz", timeout) == (http.HTTPStatus.OK, b"ok")
 
     def _read(self, where: str, timeout: float) -> Object:
-        deadline = time.monotonic() + timeout * PATIENCE
+        deadline = time.monotonic() + timeout * patience()
         while (answer := self._answer(where, timeout))[0] in BUSY and time.monotonic() < deadline:
             time.sleep(AGAIN_SECONDS)
         status, body = answer
@@ -104,7 +104,7 @@ class Reader:
 
     def _answer(self, where: str, timeout: float) -> tuple[int, bytes]:
         try:
-            with closing(self._connection(timeout * PATIENCE)) as connection:
+            with closing(self._connection(timeout * patience())) as connection:
                 connection.request("GET", where, headers={"Accept": "application/json"})
                 answer = connection.getresponse()
                 return answer.status, answer.read()

@@ -100,7 +100,7 @@ class Registry:
         trusted = node.disk / _TRUSTED
         trusted.write_text(trusted.read_text() + self.authority.certificate.read_text())
         node.exec("systemctl", "restart", node.runtime.unit)
-        wait_until("the runtime", lambda: node.runtime.ready(node.root), timeout=60)
+        wait_until("the runtime", node.runtime_answers, timeout=60)
 
     def _configuration(self, *, password: bool) -> dict[str, object]:
         realm = {"auth": {"htpasswd": {"realm": NAME, "path": str(self.directory / "htpasswd")}}}

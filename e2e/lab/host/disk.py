@@ -26,7 +26,7 @@ def create(directory: Path) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Remove a lab's directory and its disk; nothing may run there any more."""
+    """Remove a lab's directory, its disk, and what machines have mounted there; nothing may run there any more."""
     if directory.is_mount():
         wait_until("the lab's disk to be idle", lambda: _is_unmounted(directory), timeout=30, interval=0.2)
     _file(directory).unlink(missing_ok=True)
@@ -40,4 +40,4 @@ def _file(directory: Path) -> Path:
 
 
 def _is_unmounted(directory: Path) -> bool:
-    return run("umount", directory, check=False).returncode == 0
+    return run("umount", "--recursive", directory, check=False).returncode == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from e2e.lab.binaries import components
 from e2e.lab.cluster import controlplane
 from e2e.lab.errors import LabError
+from e2e.lab.machines import qemu
 from e2e.lab.process import run
 
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -50,6 +51,16 @@ def for_lab() -> list[Requirement]:
 def for_kubeadm() -> list[Requirement]:
     """Return what a cluster made by kubeadm requires of this machine in addition."""
     return [_program("iptables", "iptables")]
+
+
+def for_machines() -> list[Requirement]:
+    """Return what nodes that are virtual machines require of this machine in addition."""
+    return [
+        _program(qemu.PROGRAM, "qemu-system-x86"),
+        _program("qemu-img", "qemu-utils"),
+        _program("ssh", "openssh-client"),
+        _program("sshfs", "sshfs"),
+    ]
 
 
 def for_building() -> list[Requirement]:

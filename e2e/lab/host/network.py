@@ -1,4 +1,7 @@
-"""The lab's network namespaces: one for the control plane with a bridge, one per node with a veth pair to it."""
+"""The lab's network namespaces: one for the control plane with a bridge, one per node with a veth pair to it.
+
+A machine has no namespace of its own, but a tap on the bridge.
+"""
 
 from pathlib import Path
 
@@ -40,6 +43,14 @@ def create_node(lab: str, node: str, addresses: naming.NodeAddresses) -> None:
     _in(name, "address", "add", f"{addresses.address}/24", "dev", "eth0")
     _in(name, "link", "set", "eth0", "up")
     _in(name, "route", "add", "default", "via", naming.CONTROL_PLANE_ADDRESS)
+    _in(hub, "route", "add", addresses.pod_range, "via", addresses.address)
+
+
+def create_machine(lab: str, addresses: naming.NodeAddresses) -> None:
+    """Create the link of a machine to the bridge, which its emulator opens, and the route to its pods."""
+    hub = naming.control_plane_namespace(lab)
+    _in(hub, "tuntap", "add", "dev", addresses.port, "mode", "tap")
+    _in(hub, "link", "set", addresses.port, "master", "br0", "up")
     _in(hub, "route", "add", addresses.pod_range, "via", addresses.address)
 
 

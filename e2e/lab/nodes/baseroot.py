@@ -4,6 +4,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.lab import paths
@@ -16,7 +18,7 @@ from e2e.lab.runtimes.containerd import Containerd
 
 _SUITE = os.environ.get("NODEUPGRADE_LAB_SUITE", "bookworm")
 _RECIPE = "3"
-_PACKAGES = (
+PACKAGES = (
     "busybox-static", "ca-certificates", "conntrack", "containernetworking-plugins", "curl", "dbus", "iproute2",
     "iptables", "kmod", "procps", "systemd", "systemd-sysv",
 )  # fmt: skip
@@ -75,29 +77,45 @@ def mirror() -> list[str]:
 def _make(target: Path, runtime: LabRuntime, progress: Progress) -> None:
     progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and {runtime.name}")
     began = time.monotonic()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for stale in target.parent.glob(".new-*"):  # of a process that was killed; we hold the lock
-        shutil.rmtree(stale, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
-    try:
-        root = work / "root"
-        include = f"--include={','.join((*_PACKAGES, *runtime.packages))}"
-        # In a mount namespace of its own, its mounts always end with it.
-        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, *mirror(), timeout=900)
-        _tidy(root)
+    with bootstrapped(target.parent, _SUITE, (*PACKAGES, *runtime.packages), _MASKED) as root:
         runtime.complete(root)
         nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))
         root.rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     progress.say(f"made the base root in {time.monotonic() - began:.0f} s")
 
 
-def _tidy(root: Path) -> None:
+@contextmanager
+def bootstrapped(place: Path, suite: str, packages: Sequence[str], masked: Sequence[str]) -> Iterator[Path]:
+    """Make a Debian root below a directory; what is not moved elsewhere is removed at the end.
+
+    The caller holds a lock on that directory.
+
+    Args:
+        place: the directory.
+        suite: Debian release.
+        packages: what is installed there besides a minimal system.
+        masked: units that it does not start.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    for stale in place.glob(".new-*"):  # of a process that was killed; we hold the lock
+        shutil.rmtree(stale, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=place))
+    try:
+        root = work / "root"
+        include = f"--include={','.join(packages)}"
+        # In a mount namespace of its own, its mounts always end with it.
+        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, root, *mirror(), timeout=900)
+        _tidy(root, masked)
+        yield root
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _tidy(root: Path, masked: Sequence[str]) -> None:
     for name in _DROPPED:
         path = root / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     units = root / "etc/systemd/system"
-    for name in _MASKED:
+    for name in masked:
         (units / name).unlink(missing_ok=True)
         (units / name).symlink_to("/dev/null")

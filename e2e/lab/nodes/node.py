@@ -6,6 +6,7 @@ import subprocess
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from e2e.lab import naming
 from e2e.lab.binaries import components
@@ -16,7 +17,7 @@ from e2e.lab.host import cgroups, network
 from e2e.lab.nodes import baseroot, kubeadmfiles, nodefiles, nodeimages
 from e2e.lab.nodes.nodeboot import boot_command, check_cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot, compare
-from e2e.lab.process import PATIENCE, child_of, reap, run, spawn, start_time, wait_until
+from e2e.lab.process import child_of, patience, reap, run, spawn, start_time, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import LabRuntime, runtime_named
 
@@ -40,6 +41,8 @@ class NodeRecord:
         launcher: the process on the host that waits for PID 1.
         runtime: name of its container runtime.
         kubeadm: version of the kubeadm that configures its kubelet; empty if the lab does.
+        machine: the virtual machine that it is, as an object of JSON; ``None`` for a node in namespaces.
+        slowness: how many times slower than this machine it is.
     """
 
     number: int
@@ -49,6 +52,8 @@ class NodeRecord:
     launcher: int = 0
     runtime: str = "containerd"
     kubeadm: str = ""
+    machine: dict[str, Any] | None = None
+    slowness: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +186,14 @@ class Node:
         version = Version.parse(kubelet)
         check_cgroups(version)
         self.directory.mkdir(parents=True)
-        self._write(NodeRecord(number=number, kubelet=str(version), runtime=runtime, kubeadm=kubeadm))
-        baseroot.copy(self.disk, self.runtime, progress)
+        record = NodeRecord(number=number, kubelet=str(version), runtime=runtime, kubeadm=kubeadm)
+        self._write(replace(record, machine=self._machine()))
+        self._lay_out(progress)
         if kubeadm:
             files = kubeadmfiles.node_files(self.name, self.addresses, self.runtime)
             self.put(components.resolve("kubeadm", kubeadm, progress), kubeadmfiles.KUBEADM_BINARY)
         else:
-            files = nodefiles.node_files(self.name, self.addresses, version, self.runtime)
+            files = self._files(version)
             self._identify(authority)
         for path, text in files.items():
             self.write(path, text)
@@ -197,6 +203,18 @@ class Node:
         for unit in files:  # the runtime's is enabled already
             if unit in {nodefiles.NETWORK_UNIT, nodefiles.KUBELET_UNIT, kubeadmfiles.KUBELET_UNIT}:
                 (wanted / Path(unit).name).symlink_to(unit)
+        self._connect()
+
+    def _machine(self) -> dict[str, Any] | None:
+        return None
+
+    def _lay_out(self, progress: Progress) -> None:
+        baseroot.copy(self.disk, self.runtime, progress)
+
+    def _files(self, version: Version) -> dict[str, str]:
+        return nodefiles.node_files(self.name, self.addresses, version, self.runtime)
+
+    def _connect(self) -> None:
         network.create_node(self.lab, self.name, self.addresses)
 
     def _identify(self, authority: Authority) -> None:
@@ -220,7 +238,7 @@ class Node:
         pid = wait_until("the start of the node's PID 1", lambda: child_of(launcher), timeout=20)
         self._write(replace(record, launcher=launcher, pid=pid, started=start_time(pid) or 0))
         try:
-            wait_until(f"{self.runtime.name} on node {self.name}", self._runtime_answers, timeout=timeout)
+            wait_until(f"{self.runtime.name} on node {self.name}", self._is_up, timeout=timeout)
         except LabError as error:
             raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}{_hint()}") from error
 
@@ -229,12 +247,16 @@ class Node:
         """The node's cgroup, relative to the root of every hierarchy."""
         return naming.node_cgroup(self.lab, self.name)
 
-    def _runtime_answers(self) -> bool:
+    def _is_up(self) -> bool:
         if not self.alive:
             raise LabError("its PID 1 ended")
         # Before systemd takes over, the root is still the host's, which may run a runtime of its own.
         booted = Path(f"/proc/{self.pid}/comm").read_text().strip() == "systemd"
-        return booted and self.runtime.ready(self.root)
+        return booted and self.runtime_answers()
+
+    def runtime_answers(self) -> bool:
+        """Report whether the runtime can run containers."""
+        return self.runtime.ready(self.root)
 
     def power_cut(self) -> None:
         """Kill PID 1 and with it every process of the node, at once; the disk remains."""
@@ -292,9 +314,9 @@ class Node:
     def settled(self, *, quiet: float = 10, limit: float = 180) -> NodeSnapshot:
         """Wait until nothing has changed for ``quiet`` seconds and return that snapshot.
 
-        After ``limit`` seconds (times PATIENCE) it is returned in any case.
+        After ``limit`` seconds (times ``patience``) it is returned in any case.
         """
-        limit *= PATIENCE
+        limit *= patience()
         began = unchanged_since = time.monotonic()
         latest = self.snapshot()
         while (now := time.monotonic()) - unchanged_since < quiet and now - began < limit:

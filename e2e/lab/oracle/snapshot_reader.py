@@ -12,7 +12,7 @@ import grpc
 from e2e.lab.errors import LabError
 from e2e.lab.oracle.protobuf_wire import Message, bool_field, message_field, string_field
 from e2e.lab.oracle.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
-from e2e.lab.process import PATIENCE, parent, start_time
+from e2e.lab.process import parent, patience, start_time
 
 _HASH = "io.kubernetes.container.hash"
 _STORED = "io.cri-containerd.container.metadata"
@@ -27,7 +27,7 @@ class _Runtime:
 
     def ask(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:
         call = self.channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-        answer: bytes = call(request, timeout=timeout * PATIENCE, metadata=(("containerd-namespace", "k8s.io"),))
+        answer: bytes = call(request, timeout=timeout * patience(), metadata=(("containerd-namespace", "k8s.io"),))
         return Message.parse(answer)
 
     def cri(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:

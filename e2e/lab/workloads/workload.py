@@ -54,10 +54,28 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
     ]  # fmt: skip
 
 
-def static_pod(name: str = "static-web") -> str:
-    """Return the manifest of a static pod on the host's network, to be put into ``/etc/kubernetes/manifests``."""
+def calm(objects: list[Object], every: int = 15) -> list[Object]:
+    """Return these pods for a slow node: none is probed more often than that, in seconds, and all may take longer."""
+    return [json.loads(json.dumps(each), object_hook=lambda found: _calm_probe(found, every)) for each in objects]
+
+
+def _calm_probe(found: Object, every: int) -> Object:
+    return (
+        {**found, "periodSeconds": max(every, found["periodSeconds"]), "timeoutSeconds": every}
+        if ("periodSeconds" in found)
+        else found
+    )
+
+
+def static_pod(name: str = "static-web", *, every: int = PROBED_EVERY) -> str:
+    """Return the manifest of a static pod on the host's network, to be put into ``/etc/kubernetes/manifests``.
+
+    Args:
+        name: of the pod.
+        every: seconds from one probe to the next.
+    """
     serve = _SERVE.replace("8080", "8099")
-    probe = {"httpGet": {"path": "/", "port": 8099}, "periodSeconds": PROBED_EVERY}
+    probe = {"httpGet": {"path": "/", "port": 8099}, "periodSeconds": every}
     container = {**_container("web", serve), "readinessProbe": probe}
     pod = {
         "apiVersion": "v1", "kind": "Pod",

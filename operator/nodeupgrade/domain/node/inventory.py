@@ -123,6 +123,20 @@ class Inventory:
         """Return the containers that run."""
         return (c for c in self.containers if c.state is ContainerState.RUNNING)
 
+    def left_over(self) -> frozenset[ContainerId]:
+        """Return the containers that were created, never started, and replaced by a later one, which runs.
+
+        A kubelet whose call to start a container was lost, or that was restarted before it, creates another one. It
+        looks at the latest by time of creation only, and keeps the other as the last dead one of its name, which may
+        be as long as the pod lives (``MaxPerPodContainer``; kubelet 1.15 to 1.37).
+        """
+        runs = {(c.pod.uid, c.name): c.created_at for c in self.running()}
+        return frozenset(
+            c.id
+            for c in self.containers
+            if c.state is ContainerState.CREATED and c.created_at < runs.get((c.pod.uid, c.name), 0)
+        )
+
     def without(self, pods: frozenset[PodUid]) -> "Inventory":
         """Return it without everything that belongs to these pods."""
         return Inventory(

@@ -107,8 +107,9 @@ def plan_rewriting(
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
     unproven: list[Unproven] = []
+    left_over = inventory.left_over()
     for instance in inventory.containers:
-        if instance.state is ContainerState.EXITED:
+        if instance.state is ContainerState.EXITED or instance.id in left_over:
             continue
         match _plan_one(instance, by_uid, after, old, target):
             case Unproven() as found:

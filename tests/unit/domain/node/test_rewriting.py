@@ -1,5 +1,6 @@
 """The proof: which stored hashes have to be reproduced, and what is written once all of them are."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import PlannedContainer
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
@@ -229,6 +231,20 @@ def test_what_has_exited_is_nobodys_business() -> None:
     found = rewriting(instance("bad", state=ContainerState.EXITED), body=renamed())
 
     assert (found.containers, found.findings) == ((), ())
+
+
+@pytest.mark.parametrize(("created_at", "left_over"), [(1, True), (3, False)])
+def test_what_was_created_and_never_started_is_nobodys_business_once_a_later_one_runs(
+    created_at: int, *, left_over: bool
+) -> None:
+    """A kubelet whose call to start it was lost creates another one, and keeps this one as its last dead one."""
+    runs = replace(instance(RIGHT), created_at=2)
+    created = replace(runs, id=ContainerId("never-started"), state=ContainerState.CREATED, created_at=created_at)
+
+    found = rewriting(created, runs)
+
+    assert only(replace(found, findings=())).id == runs.id
+    assert [finding.reason for finding in found.findings] == ([] if left_over else [Reason.POD_IN_TRANSITION])
 
 
 def test_what_may_run_any_moment_is_known_with_both_its_hashes() -> None:

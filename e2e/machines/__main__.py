@@ -1,0 +1,98 @@
+"""Run the rows on virtual machines, and print what was seen."""
+
+import fnmatch
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from e2e.cluster import Cluster
+from e2e.lab import Lab, LabError
+from e2e.lab.machines.vmnode import VmNode
+from e2e.lab.progress import Lines
+from e2e.machines.kinds import ROWS
+from e2e.machines.row import HEADING, Kind, Result, Row, Seen, result
+from e2e.machines.stage import MACHINE, Stage
+
+
+@click.command()
+@click.option("--only", default="*", show_default=True, help="Only rows with such a name, as a pattern of a shell.")
+@click.option("--lab", default="machines", show_default=True, help="Name of the lab.")
+@click.option("--copies", type=int, help="How many copies of a run's disk are booted, of each direction; default: all.")
+@click.option("--keep", is_flag=True, help="Leave the lab standing, and use one that stands.")
+@click.option("--list", "listing", is_flag=True, help="Only list the rows.")
+@click.option("--json", "file", type=click.Path(path_type=Path),
+              help="Append a line of JSON per row to this file; print the last of each row in it.")  # fmt: skip
+@click.option("--page", is_flag=True, help="Only print what is in the file.")
+def main(*, only: str, lab: str, copies: int | None, keep: bool, listing: bool, file: Path | None, page: bool) -> None:
+    """Run the rows on virtual machines, and print what was seen."""
+    chosen = [] if page else [row for row in ROWS if fnmatch.fnmatch(row.name, only)]
+    if listing:
+        click.echo("\n".join(f"{row.name:24} {row.kind.name}: {row.does}" for row in chosen))
+        return
+    results = list[Result]()
+    for kind, rows in groupby(chosen, key=lambda row: row.kind):
+        for each in _on_machine(lab, kind, list(rows), copies, keep=keep):
+            results.append(each)
+            click.echo(f"{each} {each.seconds:.0f} s", err=True)
+            if file is not None:
+                with file.open("a") as stream:
+                    stream.write(json.dumps(each.json()) + "\n")
+    click.echo(table(_recorded(file) if file is not None else results))
+    if any(each.complaints for each in results):
+        raise click.ClickException("not every row ended as it must")
+
+
+def _on_machine(lab: str, kind: Kind, rows: Sequence[Row], copies: int | None, *, keep: bool) -> Iterator[Result]:
+    try:
+        stage = (_standing(lab, kind, copies) if keep else None) or Stage.up(
+            lab, kind.machine, Lines(), most_copies=copies
+        )
+    except LabError as error:
+        yield from (result(row, Seen(complaints=(str(error)[:500],)), 0) for row in rows)
+        return
+    try:
+        yield from (_played(stage, row) for row in rows)
+    finally:
+        if not keep:
+            stage.lab.down()
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return the table."""
+    return "\n".join((HEADING, *map(str, results)))
+
+
+def _recorded(file: Path) -> list[Result]:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    last = {line["row"]: line for line in lines}
+    return [
+        Result(**{**found, "cells": tuple(found["cells"]), "complaints": tuple(found["complaints"])})
+        for row in ROWS
+        if (found := last.get(row.name)) is not None
+    ]
+
+
+def _standing(name: str, kind: Kind, copies: int | None) -> Stage | None:
+    """Return the stage that stands, if its machine is of this kind."""
+    lab = next((lab for lab in Lab.list() if lab.name == name), None)
+    node = None if lab is None else lab.nodes.get(MACHINE)
+    if lab is None or not isinstance(node, VmNode) or node.machine != kind.machine:
+        return None
+    return Stage(Cluster(lab, node), copies)
+
+
+def _played(stage: Stage, row: Row) -> Result:
+    began = time.monotonic()
+    try:
+        seen = row.play(stage)
+    except LabError as error:
+        seen = Seen(complaints=(str(error)[:500],))
+    return result(row, seen, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    main()

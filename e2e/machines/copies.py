@@ -1,0 +1,81 @@
+"""Copies of a machine's disk at every place of a run, as a power cut there would leave it.
+
+The run waits at each failpoint; meanwhile the machine is stopped and its disk is frozen. What the guest has not
+written by then is in its memory and not in the copy. The failpoints are in a file system in memory, so that a machine
+that boots from a copy has none.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.faults.run import FAILPOINTS_DROP_IN
+from e2e.lab.errors import LabError
+from e2e.lab.machines.vmnode import VmNode
+from e2e.lab.process import patience, wait_until
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, VARIABLE, Failpoint, When
+
+PLACE = "/run/nodeupgrade-lab/failpoints"
+FORWARD = tuple(name for name in FAILPOINTS if not name.endswith((When.UNDOING, When.UNDONE)))
+"""What a run passes that does not roll back, as far as it does what the step is for."""
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of the disk.
+
+    Attributes:
+        place: where the run was.
+        image: the image, which later ones may build on.
+    """
+
+    place: Failpoint
+    image: Path
+
+
+def arm(node: VmNode, names: Sequence[Failpoint] = FORWARD) -> None:
+    """Let the next executor wait at each of these failpoints."""
+    node.write(FAILPOINTS_DROP_IN, f"[Service]\nEnvironment={VARIABLE}={PLACE}\n")
+    words = " ".join(names)
+    node.exec("sh", "-ec", f"mkdir -p {PLACE}; cd {PLACE}; for name in {words}; do echo hang > $name; done; sync")
+
+
+def wait_reached(node: VmNode, name: Failpoint, timeout: float = 300) -> None:
+    """Wait until the executor waits at a failpoint."""
+    wait_until(f"the executor at {name}", lambda: name in _reached(node), timeout=timeout, interval=_LOOK_SECONDS)
+
+
+def release(node: VmNode, name: Failpoint) -> None:
+    """Let the executor go on."""
+    node.exec("rm", f"{PLACE}/{name}.hit")
+
+
+def disarm(node: VmNode) -> None:
+    """Disarm all of them."""
+    node.exec("rm", "-rf", PLACE, str(Path(FAILPOINTS_DROP_IN).parent))
+
+
+def taken(node: VmNode, run_is_over: Callable[[], bool], limit: float = 900) -> Iterator[Copy]:
+    """Yield a copy for each failpoint that the run passes, and let it go on, until it is over.
+
+    Args:
+        node: the machine.
+        run_is_over: reports whether the run has ended.
+        limit: seconds (times ``patience``) within which the run must end.
+    """
+    deadline = time.monotonic() + limit * patience()
+    while time.monotonic() < deadline:
+        for name in _reached(node):
+            yield Copy(Failpoint(name), node.freeze_disk())
+            release(node, Failpoint(name))
+        if run_is_over():
+            return
+        time.sleep(_LOOK_SECONDS)
+    raise LabError("the run that waits at every failpoint does not end")
+
+
+def _reached(node: VmNode) -> list[str]:
+    found = node.exec("sh", "-c", f"cd {PLACE} && ls -tr | sed -n 's/[.]hit$//p'", check=False).stdout
+    return found.split()

@@ -1,0 +1,78 @@
+"""Whether a machine is exactly OLD or exactly NEW: bytewise, and by what its runtime stores.
+
+It shares no code with the operator.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from e2e.faults import oracle
+from e2e.lab.errors import LabError
+from e2e.lab.nodes import nodefiles
+from e2e.lab.process import wait_until
+from e2e.machines.stage import Stage, wait_for_version
+
+_FILES = (
+    nodefiles.KUBELET_BINARY, nodefiles.KUBELET_CONFIG, nodefiles.KUBELET_FLAGS, nodefiles.KUBELET_UNIT,
+    nodefiles.KUBELET_KUBECONFIG, "/etc/containerd/config.toml", f"{nodefiles.STATIC_PODS}/static-web.json",
+)  # fmt: skip
+_QUIET_SECONDS = 120
+
+Digests = Mapping[str, str]
+"""Path → SHA-256 of everything that decides how a kubelet runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a machine is after it was interrupted.
+
+    Attributes:
+        version: of its kubelet, if everything is as it was with that version; else empty.
+        complaints: what is not as it must be.
+    """
+
+    version: str
+    complaints: tuple[str, ...]
+
+
+def digests(stage: Stage) -> Digests:
+    """Return the digests of the machine's files."""
+    told = stage.node.exec("sha256sum", *_FILES, timeout=120).stdout
+    return {path: digest for digest, path in (line.split() for line in told.splitlines())}
+
+
+def judged(stage: Stage, known: Mapping[str, Digests]) -> Verdict:
+    """Wait until an interrupted machine runs again, and judge it.
+
+    Args:
+        stage: the stage.
+        known: the digests by version.
+    """
+    try:
+        wait_until("the end of the run on the node", lambda: not oracle.left_over(stage.node), timeout=_QUIET_SECONDS)
+        stage.node.wait_kubelet_healthy()
+    except LabError as error:
+        return Verdict("", (f"{error}; left: {', '.join(oracle.left_over(stage.node))}",))
+    now = digests(stage)
+    version = next((each for each, files in known.items() if files == now), "")
+    if not version:
+        odd = [path for path in now if all(files[path] != now[path] for files in known.values())]
+        return Verdict("", (f"neither OLD nor NEW: {', '.join(odd) or 'some files of each'}",))
+    return Verdict(version, tuple(_about_pods(stage, version)))
+
+
+def _about_pods(stage: Stage, version: str) -> Iterator[str]:
+    expected = stage.hashes[version]
+
+    def all_run() -> bool:
+        return {(c.pod, c.name) for c in stage.node.snapshot().running()} >= expected.keys()
+
+    try:
+        wait_for_version(stage, version)
+        wait_until("all containers", all_run, timeout=300, interval=2)
+    except LabError as error:
+        yield str(error)
+    for container in stage.settled().running():
+        wanted = expected.get((container.pod, container.name), container.stored_hash)
+        if container.stored_hash != wanted or container.served_hash != wanted:
+            yield f"{container.pod}/{container.name} stores {container.stored_hash}, which is not that of {version}"

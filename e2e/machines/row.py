@@ -1,0 +1,98 @@
+"""A row of the table: what is done to a machine, and how it ended."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+
+from e2e.lab.machines.machine import Machine
+from e2e.machines.stage import Stage, Upgraded
+
+HEADING = """\
+| machine | what | NodeUpgrade | containers | disturbed | seen |
+|---|---|---|---|---|---|"""
+_NOT = "–"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a row has shown.
+
+    Attributes:
+        run: the NodeUpgrade that it is about; ``None`` for a control, or where the node restarted.
+        ended: how it ended; as ``run`` by default.
+        containers: how many ran before; those of ``run`` by default.
+        disturbed: how many instances were not the same afterwards; those of ``run`` by default.
+        said: what else was seen, for the table.
+        complaints: what is not as it must be.
+    """
+
+    run: Upgraded | None = None
+    ended: str = ""
+    containers: int | None = None
+    disturbed: int | None = None
+    said: str = ""
+    complaints: Iterable[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of machine.
+
+    Attributes:
+        name: for the command line and the table.
+        machine: the machine.
+    """
+
+    name: str
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What is done.
+
+    Attributes:
+        name: for the command line.
+        does: what is done, for the table.
+        play: does it.
+        kind: on which kind of machine.
+    """
+
+    name: str
+    does: str
+    play: Callable[[Stage], Seen]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A row that was run, as text."""
+
+    row: str
+    kind: str
+    does: str
+    cells: tuple[str, ...]
+    seconds: float
+    complaints: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        """Render a line of the table."""
+        *cells, said = self.cells
+        wrong = "; ".join((said, *(f"**{complaint}**" for complaint in self.complaints))).removeprefix("; ")
+        return f"| {' | '.join((self.kind, self.does, *cells, wrong))} |"
+
+    def json(self) -> dict[str, object]:
+        """Return it as an object of JSON."""
+        return asdict(self)
+
+
+def result(row: Row, seen: Seen, seconds: float) -> Result:
+    """Return what a row has shown, as text."""
+    run = seen.run
+    ended = seen.ended or (_NOT if run is None else run.ended)
+    containers = seen.containers if seen.containers is not None else run and run.containers
+    lost = seen.disturbed if seen.disturbed is not None else run and len(run.disturbed)
+    cells = (ended, *(_NOT if count is None else str(count) for count in (containers, lost)), seen.said)
+    complaints = tuple(complaint.replace("\n", " ").replace("|", "/") for complaint in seen.complaints)
+    return Result(
+        row=row.name, kind=row.kind.name, does=row.does, cells=cells, seconds=seconds, complaints=complaints
+    )  # fmt: skip
