@@ -60,7 +60,7 @@ class FaultRun:
     files_before: dict[str, FileState | None] = field(default_factory=dict)
     packaged: bool = False
     before: NodeSnapshot = field(init=False)
-    runs_before: set[str] = field(init=False)
+    runs_before: set[str] = field(default_factory=set)
     manifests_before: dict[str, bytes] = field(init=False)
 
     # ── observing ───────────────────────────────────────────────────────────────────────────────────────────────
