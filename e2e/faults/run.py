@@ -26,6 +26,8 @@ EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")
 MANIFESTS = "etc/kubernetes/manifests"
 SETTLE = "4s"
+VERIFY: Object = {"settle": SETTLE} | ({"kubeletDownBudget": f"{30 * PATIENCE:.0f}s"} if PATIENCE > 1 else {})
+"""On a busy machine a run may spend the budget of 30 s, and go back before the fault happens."""
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
@@ -60,7 +62,7 @@ class FaultRun:
     files_before: dict[str, FileState | None] = field(default_factory=dict)
     packaged: bool = False
     before: NodeSnapshot = field(init=False)
-    runs_before: set[str] = field(init=False)
+    runs_before: set[str] = field(default_factory=set)
     manifests_before: dict[str, bytes] = field(init=False)
 
     # ── observing ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -72,7 +74,7 @@ class FaultRun:
             self.known.setdefault((container.id, self.old), container.served_hash)
         self.runs_before = {path.name for path in self.runs()}
         self.manifests_before = self.manifests()
-        wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}, **self._accepted()} | spec
+        wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": VERIFY, **self._accepted()} | spec
         wanted |= {"files": self.files} if self.files else {}
         wanted |= packages.HOLD if self.packaged else {}
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
