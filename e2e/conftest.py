@@ -4,8 +4,10 @@ Each process of the tests has one at a time: a lab that only stands there keeps 
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -13,20 +15,31 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabSpec
 from e2e.lab.progress import Lines
+from e2e.lanes import BACKWARDS
 from e2e.shared import SharedNode
 
 CONTROL_PLANE = "1.33.13"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests as needing the lab and time, and those that share a node; put these together."""
+    """Mark all tests as needing the lab and time, and those that share a node, which come last.
+
+    The others begin with the modules of most tests, which take longest: runs that share the modules (e2e/lanes.py) meet
+    where they are short.
+    """
     for item in items:
         if "e2e/" in str(item.path):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(3000))
         if "shared_cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.shared_node)
-    items.sort(key=lambda item: item.get_closest_marker("shared_node") is not None)
+    tests = Counter(item.path for item in items if not item.get_closest_marker("slow"))
+
+    def place(item: pytest.Item) -> tuple[bool, int, Path]:
+        shared = item.get_closest_marker("shared_node") is not None
+        return shared, 0 if shared else -tests[item.path], item.path
+
+    items.sort(key=place)
 
 
 class MakeLab(Protocol):
@@ -74,9 +87,10 @@ def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
 
 
 @pytest.fixture(scope="session")
-def shared_node() -> Iterator[SharedNode]:
-    """The node that modules share; there is none until one of them needs it."""
-    process = os.environ.get("PYTEST_XDIST_WORKER", "main")
+def shared_node(request: pytest.FixtureRequest) -> Iterator[SharedNode]:
+    """The node that modules share; there is none until one of them needs it. Each run of the tests has its own."""
+    other = "last" if request.config.getoption(BACKWARDS, default=False) else "main"
+    process = os.environ.get("PYTEST_XDIST_WORKER", other)
     shared = SharedNode(lambda: new_lab(f"e2e-shared-{process}", "1.30.14"))
     yield shared
     shared.down()

@@ -1,9 +1,8 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so those that share a node and those with nodes of their own run side by side. Beside
-them run those with real software, which wait as well, with what they leave of the processors, and the fast ones, which
-never wait, with what is left then. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all
-of them.
+Tests on booted nodes mostly wait, so two runs of them share their modules. Beside them run those with real software,
+which wait as well, with what they leave of the processors, and the fast ones, which never wait, with what is left then.
+With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
 
 import os
@@ -11,12 +10,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryDirectory
 
 FAST = ("-n", "auto", "--timeout=1800", "-m", "not real and not e2e and not slow", "tests")
 """With a timeout for a machine that is busy with all the others."""
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
-SHARED_NODE = ("-v", "--durations=15", "-m", "e2e and not slow and shared_node", "e2e")
-OWN_NODES = ("-v", "--durations=15", "-m", "e2e and not slow and not shared_node", "e2e")
+NODES = ("-v", "--durations=15", "-p", "e2e.lanes", "-m", "e2e and not slow", "e2e")
+"""Run twice."""
 LATER = 5
 """A third of what others get, since API servers that are started must answer in time."""
 LAST = 19
@@ -87,10 +87,20 @@ class Part:
 
 def run_all() -> int:
     """Run all tests; the last output is what failed."""
-    parts = Part(*SHARED_NODE), Part(*OWN_NODES), Part(*CONTRACTS, niceness=LATER), Part(*FAST, niceness=LAST)
-    shared, *others = parts
+    with TemporaryDirectory() as taken:
+        return run_parts(
+            Part(*NODES, "--taken", taken, "--from-the-last"),
+            Part(*NODES, "--taken", taken),
+            Part(*CONTRACTS, niceness=LATER),
+            Part(*FAST, niceness=LAST),
+        )
+
+
+def run_parts(*parts: Part) -> int:
+    """Run all parts and follow the first; the last output is what failed."""
+    first, *others = parts
     with ThreadPoolExecutor(max_workers=len(parts)) as waiting:
-        done = [waiting.submit(shared.follow), *(waiting.submit(part.wait) for part in others)]
+        done = [waiting.submit(first.follow), *(waiting.submit(part.wait) for part in others)]
         try:
             ended = [each.result() for each in done]
         except BaseException:

@@ -58,7 +58,7 @@ def test_the_source_root_does_not_shadow_the_standard_library() -> None:
 def test_real_software_is_asked_for_only_where_the_tests_on_it_are_looked_for() -> None:
     """As tools/run_tests.py looks for them: in two places, so that not every test has to be collected a second time."""
     marked = [path for path in tracked("tests/*.py") if re.search(r"mark\.(real|e2e)\b", path.read_text())]
-    assert {"tests/contract", "e2e"} <= {*run_tests.CONTRACTS, *run_tests.SHARED_NODE, *run_tests.OWN_NODES}
+    assert {"tests/contract", "e2e"} <= {*run_tests.CONTRACTS, *run_tests.NODES}
     assert [path for path in marked if CHECKOUT / "tests/contract" not in path.parents] == []
 
 

@@ -9,7 +9,7 @@ can see, so each combination of both is recovered from once, however many moment
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -19,7 +19,6 @@ from nodeupgrade.adapters.files import atomic, host
 from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node import journal
 from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.ports.disk import Disk
 from tests.crash.machine import Machine, Wreck
@@ -28,12 +27,6 @@ from tests.doubles.node.storage.disk import ModelDisk
 
 PARTS = 8
 ENDS = {False: Outcome.UPGRADED, True: Outcome.ROLLED_BACK}
-
-
-@pytest.fixture(autouse=True)
-def _read_each_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of the time would go into decoding the same few journal lines; reading a line is a pure function."""
-    monkeypatch.setattr(journal, "_parse_line", cache(journal._parse_line))
 
 
 def wrecks_of(machine: Machine, life: Callable[[], None]) -> dict[object, Wreck]:

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
@@ -62,7 +61,7 @@ class Passes:
     async def reconcile(self, name: str) -> Result:
         """Make one pass over one NodeUpgrade."""
         try:
-            flying = read_upgrade(await self._kube.get(UPGRADES, name)).status.in_flight
+            flying = (await self._kube.get(UPGRADES, name)).get("status", {}).get("inFlight", ())
         except NotFoundError:
             flying = ()
         self.renew(name)

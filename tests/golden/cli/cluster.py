@@ -63,6 +63,12 @@ class Cluster:
         for body in (body for file in files for body in objects(file)):
             self.add(copy.deepcopy(body))
 
+    def copy(self) -> "Cluster":
+        """The same objects; what is written to one is not seen in the other."""
+        other = Cluster()
+        other.kube._objects, other.kube._revision = dict(self.kube._objects), self.kube._revision
+        return other
+
     def add(self, body: Json) -> None:
         """Store an object as it is, identity and status included."""
         metadata, resource = body["metadata"], KINDS[body["kind"]]

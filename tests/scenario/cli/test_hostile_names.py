@@ -1,10 +1,10 @@
 """What others have written reaches no terminal as it is: all commands, on a cluster in which every text is hostile."""
 
 import asyncio
-import copy
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -78,44 +78,64 @@ def everywhere(value: Any) -> Any:
 
 
 def world() -> Cluster:
+    return hostile_cluster().copy()
+
+
+@cache
+def hostile_cluster() -> Cluster:
     cluster = Cluster()
     for body in chain.from_iterable(map(objects, WORLD)):
-        cluster.add(hostile(copy.deepcopy(body), EVIL))
+        cluster.add(hostile(body, EVIL))
     return cluster
 
 
 def unreadable_world() -> Cluster:
+    return unreadable_cluster().copy()
+
+
+@cache
+def unreadable_cluster() -> Cluster:
     """A cluster whose API server checks nothing."""
     cluster = Cluster()
     for body in chain.from_iterable(map(objects, WORLD)):
-        evil = everywhere(copy.deepcopy(body))
+        evil = everywhere(body)
         evil["metadata"]["name"] = f"{body['metadata']['name']}{EVIL}"
         cluster.add(evil)
     return cluster
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def files(hostile_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the golden tests with hostile contents, under hostile names."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(hostile_files)
+
+
+@pytest.fixture(scope="module")
+def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("hostile")
     for name in ("databases.yaml", "look-first.yaml", "node-pods.yaml"):
         given = list(yaml.safe_load_all((FILES / name).read_text(encoding="utf-8")))
-        evil_file(name).write_text(yaml.safe_dump_all(hostile(body, EVIL) for body in given), encoding="utf-8")
-        evil_file(f"all-{name}").write_text(yaml.safe_dump_all(map(everywhere, given)), encoding="utf-8")
+        (directory / evil_file(name)).write_text(
+            yaml.safe_dump_all(hostile(body, EVIL) for body in given), encoding="utf-8"
+        )
+        (directory / evil_file(f"all-{name}")).write_text(yaml.safe_dump_all(map(everywhere, given)), encoding="utf-8")
     for name in ("databases.yaml", "look-first.yaml"):
-        evil_file(name).write_text((FILES / name).read_text(encoding="utf-8") + "# \u202e\n", encoding="utf-8")
+        (directory / evil_file(name)).write_text(
+            (FILES / name).read_text(encoding="utf-8") + "# \u202e\n", encoding="utf-8"
+        )
     containers = [hostile(each, EVIL) for each in inspected("inspected.json")]
     for each in containers:
         labels = each["status"]["labels"]
         each["status"]["labels"] = {key: value if "uid" in key else f"{value}{EVIL}" for key, value in labels.items()}
-    evil_file("inspected.json").write_text("\n".join(map(json.dumps, containers)), encoding="utf-8")
+    (directory / evil_file("inspected.json")).write_text("\n".join(map(json.dumps, containers)), encoding="utf-8")
     for name, evil in (("pods.yaml", MILD), ("refused.yaml", EVIL)):
         pods = [hostile(body, evil) for body in yaml.safe_load_all((HERE / "pods.yaml").read_text(encoding="utf-8"))]
-        evil_file(name).write_text(yaml.safe_dump_all(pods), encoding="utf-8")
-    evil_file("broken.yaml").write_bytes(b'a: "\xff\x1b[31m"\n\x1b]0;pwned\x07\xff: [\n')
+        (directory / evil_file(name)).write_text(yaml.safe_dump_all(pods), encoding="utf-8")
+    (directory / evil_file("broken.yaml")).write_bytes(b'a: "\xff\x1b[31m"\n\x1b]0;pwned\x07\xff: [\n')
     metadata, spec = b'{"name": "pwned\xff\xc2\x9b\\u001b"}', b'{"containers": [{"name": "c\xff", "image": 1}]}'
     pod = b'{"kind": "Pod", "metadata": ' + metadata + b', "spec": ' + spec + b"}"
-    evil_file("bytes.json").write_bytes(pod)
+    (directory / evil_file("bytes.json")).write_bytes(pod)
+    return directory
 
 
 def evil_file(name: str) -> Path:

@@ -1,6 +1,12 @@
-"""Whatever a rollout goes through, everything about it can be told, and what is told agrees with what is decided."""
+"""Whole rollouts as stories: one line per decision, with its reason. Reviewers read the difference.
+
+Whatever a rollout goes through, everything about it can be told, and what is told agrees with what is decided.
+
+``UPDATE_GOLDEN=1 pytest tests/scenario/cli/test_told_stories.py`` writes the narrations anew.
+"""
 
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +34,8 @@ from tests.scenario.rollout.storyplay import Player
 TOLD = 7
 """Every how many moments all is told; what is decided is compared at every one."""
 
-SEED = 1
-"""Of the order in which objects are listed: another one than in test_stories.py."""
+SEED, GOLDEN_SEED = 1, 2
+"""Of the order in which objects are listed. Nothing may depend on it: narrations are written with another one."""
 
 
 def draw(part: RenderableType) -> str:
@@ -112,13 +118,16 @@ async def tell_a_story(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(Scene, "observe", observe_and_tell)
     story = read_story(path)
-    assert await Player(story, SEED).play() == story.narration, "what is decided depends on the order of objects"
+    assert await Player(story, SEED).play() == story.narration
     assert next(moments)
     return compared
 
 
 @pytest.mark.parametrize("path", STORIES.values(), ids=STORIES.keys())
-async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_story(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.environ.get("UPDATE_GOLDEN"):
+        story = read_story(path)
+        story.rewrite(await Player(story, GOLDEN_SEED).play())
     await tell_a_story(path, monkeypatch)
 
 

@@ -1,7 +1,8 @@
 """Runs a rollout against the simulated fleet and writes down, line by line, what was decided and why."""
 
 import dataclasses
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import CONFIGMAPS, CRON_JOBS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube import InMemoryKube, merged
 from tests.doubles.kube_fleet import FleetSimulator, Part
@@ -42,7 +44,11 @@ class Crash(Exception):
 
 @dataclass
 class Scene:
-    """A cluster, its node sides, and an operator that can die."""
+    """A cluster, its node sides, and an operator that can die.
+
+    Attributes:
+        written: called after each write of the operator.
+    """
 
     parts: dict[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)
@@ -58,6 +64,7 @@ class Scene:
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
     idle_time: timedelta = IDLE
+    written: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.now = self.start
@@ -65,6 +72,20 @@ class Scene:
         self.fleet = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.pods_lost)
         self.operator = self.new_operator()
         self._said: set[str] = set()
+
+    def copy(self) -> "Scene":
+        """The same cluster as it is now, with an operator that knows nothing yet; neither sees what the other does."""
+        other = replace(
+            self, parts=dict(self.parts), pods_lost=dict(self.pods_lost), health=dict(self.health),
+            story=list(self.story), parsed=dict(self.parsed), start=self.now, written=lambda: None,
+        )  # fmt: skip
+        other.kube._objects, other.kube._revision = dict(self.kube._objects), self.kube._revision
+        other.fleet = replace(
+            self.fleet, kube=other.kube, parts=other.parts, pods_lost=other.pods_lost,
+            rejected=dict(self.fleet.rejected), hooks=dict(self.fleet.hooks),
+        )  # fmt: skip
+        other._said = set(self._said)
+        return other
 
     async def install_guard(self) -> None:
         await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
@@ -105,10 +126,19 @@ class Scene:
             done = await self.operator.reconcile(name)
             self._tell(done.actions)
         except Crash:
-            self.story.append("-- the operator dies and is started again")
             self.operator, done = self.new_operator(), None
         finally:
             self.kube.after_write = lambda _verb, _name: None
+        return await self._pass_time(done)
+
+    async def go_on(self) -> None:
+        """End the step in which the operator has died."""
+        await self._pass_time(None)
+
+    async def _pass_time(self, done: Result | None) -> bool:
+        """End a step; without a result, the operator has died in it."""
+        if done is None:
+            self.story.append("-- the operator dies and is started again")
         await self.observe()
         revision = self.kube._revision
         await self.fleet.tick()
@@ -162,6 +192,7 @@ class Scene:
         if "." in name:
             return  # events are for people; nothing depends on them
         self.writes += 1
+        self.written()
         if self.writes == self.crash_at:
             raise Crash
 

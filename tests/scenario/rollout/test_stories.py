@@ -1,12 +1,4 @@
-"""Whole rollouts told as stories: one line per decision, with its reason. Reviewers read the difference.
-
-``UPDATE_GOLDEN=1 pytest tests/scenario/rollout/test_stories.py`` writes the narrations anew.
-"""
-
-import os
-from pathlib import Path
-
-import pytest
+"""What is true beside the stories, which are played in tests/scenario/cli/test_told_stories.py."""
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
@@ -15,20 +7,6 @@ from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
-from tests.scenario.rollout.storyfile import STORIES, read_story
-from tests.scenario.rollout.storyplay import Player
-
-SEED = 2
-"""Of the order in which objects are listed. Nothing may depend on it: test_told_stories.py has another one."""
-
-
-@pytest.mark.parametrize("path", STORIES.values(), ids=STORIES.keys())
-async def test_story(path: Path) -> None:
-    story = read_story(path)
-    narration = await Player(story, SEED).play()
-    if os.environ.get("UPDATE_GOLDEN"):
-        story.rewrite(narration)
-    assert narration == read_story(path).narration
 
 
 async def stage(nodes: int, scene: Scene | None = None) -> Scene:

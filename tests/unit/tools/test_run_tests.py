@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
-from tools import run_tests
+from e2e.lanes import BACKWARDS
 from tools.run_tests import LONGEST_LINE, Part, what_failed
 from tools.wheels import CHECKOUT
 
@@ -94,10 +94,14 @@ def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.Signals) -> None:
-    names = [name for name in vars(run_tests) if name in {"FAST", "CONTRACTS", "SHARED_NODE", "OWN_NODES"}]
-    waiting = {n: WAITS.format(str(tmp_path / f"{n}-reached"), str(tmp_path / f"{n}-ended")) for n in names}
-    parts = {n: arguments(tmp_path / f"test_{n}.py", content) for n, content in waiting.items()}
-    program = (sys.executable, "-c", ALL.format(parts))
+    names = ["FAST", "CONTRACTS", "NODES-first", "NODES-last"]
+    for name in names:
+        content = WAITS.format(str(tmp_path / f"{name}-reached"), str(tmp_path / f"{name}-ended"))
+        (tmp_path / f"test_{name}.py").write_text(content)
+    options = ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path))
+    parts = {name: (*options, str(tmp_path / f"test_{name}.py")) for name in ("FAST", "CONTRACTS")}
+    both = [str(tmp_path / f"test_NODES-{end}.py") for end in ("first", "last")]
+    program = (sys.executable, "-c", ALL.format({**parts, "NODES": (*options, "-p", "e2e.lanes", *both)}))
     with in_the_background():
         running = subprocess.Popen(program, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     with running:
@@ -108,6 +112,74 @@ def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.
     assert running.returncode != 0
     assert len(names) == len(list(tmp_path.glob("*-ended"))) == 4, "what they had to take down"
     assert output.count("KeyboardInterrupt") >= len(names)
+
+
+SAYS = """
+import pytest
+
+@pytest.fixture(scope="session")
+def say():
+    def say(what: str) -> None:
+        with open({told!r}, "a") as file:
+            print(what, file=file)
+
+    yield say
+    say("end")
+"""
+TOLD = """
+import pytest
+
+@pytest.fixture(scope="module", autouse=True)
+def own(say):
+    say("{name}")
+    yield
+    say("/{name}")
+
+@pytest.mark.parametrize("number", range(2))
+def test_it(say, number: int) -> None:
+    say("{name}" + str(number))
+"""
+
+
+def modules(tmp_path: Path, told: Path) -> tuple[str, ...]:
+    """Write three modules of two tests, and return pytest's arguments."""
+    (tmp_path / "conftest.py").write_text(SAYS.format(told=str(told)))
+    for name in "abc":
+        (tmp_path / f"test_{name}.py").write_text(TOLD.format(name=name))
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    options = ("-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib", "--rootdir", str(tmp_path))
+    return (*options, "-p", "e2e.lanes", "--taken", str(taken), *(str(tmp_path / f"test_{name}.py") for name in "abc"))
+
+
+def test_each_module_is_run_by_one_of_two(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    argv = modules(tmp_path, told)
+    with (tmp_path / "test_b.py").open("a") as file:
+        file.write("    assert number == 0\n")
+    both = Part(*argv), Part(*argv, BACKWARDS)
+    ended = [part.wait() for part in both]
+
+    assert sorted(code for code, _ in ended) == [0, 1], "what fails fails where it is run"
+    ran = told.read_text().split()
+    assert sorted(each for each in ran if each[-1].isdigit()) == ["a0", "a1", "b0", "b1", "c0", "c1"]
+    assert sorted(each for each in ran if each.isalpha() and each != "end") == ["a", "b", "c"], "its fixtures, once"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "a a0 a1 /a c c0 c1 /c end"),
+        ((BACKWARDS,), "c c0 c1 /c a a0 a1 /a end"),
+    ],
+)
+def test_what_another_run_has_taken_is_left_to_it(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
+    told = tmp_path / "told"
+    argv = modules(tmp_path, told)
+    (tmp_path / "taken/test_b.py").touch()
+
+    assert Part(*argv, *options).wait()[0] == 0
+    assert told.read_text().split() == expected.split()
 
 
 @contextmanager
