@@ -217,7 +217,7 @@ class Finding:
         return f"{self.subject}: {self.detail}" if self.subject else self.detail
 
 
-def named(labels: Sequence[str]) -> str:
+def named(labels: Sequence[str], most: int = NAMED) -> str:
     """List the first few names, and how many more there are."""
-    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-    return ", ".join(labels[:NAMED]) + more
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + more

@@ -14,8 +14,7 @@ from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
-from nodeupgrade.domain.node.checks.hashes import Proof
-from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.checks.hashes import NOBODY, Proof, SocketUsers
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hash_census import census

@@ -222,6 +222,32 @@ class RuntimeInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeAsFound:
+    """The running runtime, and the one that its unit would start.
+
+    Attributes:
+        name: name of this kind of runtime.
+        process: the process that listens on the socket; ``None`` if unknown.
+        owner: the unit that this process belongs to, according to its cgroup; empty if unknown.
+        places: the directories and the socket that the running one uses; ``None`` if it does not report them.
+        next: how it would come back.
+        changed: files and directories that a start reads and that were changed after the last start.
+        program: digest of the program on disk.
+        unproven: what has never been tried on a real node with this version; empty if it has been.
+    """
+
+    name: str
+    unit: UnitStatus
+    process: RuntimeProcess | None
+    owner: str
+    places: RuntimePlaces | None
+    next: NextStart
+    changed: tuple[str, ...]
+    program: Digest | None
+    unproven: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAtWork:
     """A running runtime, with everything that a restart of it must spare.
 

@@ -269,7 +269,6 @@ def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[st
 
 GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
-NAMED = 3
 
 Alive = Callable[[Iterable[Process]], frozenset[Process]]
 

@@ -5,12 +5,12 @@ import re
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.hazards import named
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import (
     GO_ON,
-    NAMED,
     Difference,
     Obstacle,
     affected,
@@ -221,11 +221,10 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
         return Obstacle(reason=error.reason, why=str(error))
     if not hidden:
         return None
-    listed = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
     anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
     return Obstacle(
         reason=Reason.RUNTIME_LOST_PODS,
-        why=f"the runtime does not show {len(hidden)} of the instances that still run: {listed} "
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} "
         f"(to start the kubelet all the same, which makes them a second time: {anyway})",
     )
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.pods import Pod, Role, container_statuses
 from nodeupgrade.kubelet import history
@@ -65,8 +65,8 @@ RECENTLY = timedelta(minutes=10)
 """How long a kubelet remembers that a container has crashed: twice its longest back-off."""
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.CRASH_LOOP,))
-def containers_do_not_crash(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.CRASH_LOOP)
+def containers_do_not_crash(facts: PodConditions) -> Iterator[Found]:
     """No container is in a crash loop; a new kubelet forgets its back-off, and starts it at once."""
     crashing = [
         f"{pod.ref}/{name}"
@@ -75,36 +75,33 @@ def containers_do_not_crash(facts: PodConditions) -> Iterator[Finding]:
         if _crashes(facts, status) and _is_restarted(pod, name)
     ]
     if crashing:
-        detail = (
+        yield (
             f"{counted(len(crashing), 'container')} ended within the last {RECENTLY.seconds // 60} minutes, and a new "
             f"kubelet forgets the back-off of what ends again: {named(crashing)}"
         )
-        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.DEADLINE_EXPIRES,))
-def deadlines_are_far(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.DEADLINE_EXPIRES)
+def deadlines_are_far(facts: PodConditions) -> Iterator[Found]:
     """No pod's activeDeadlineSeconds are over before the run is."""
     ending = [str(pod.ref) for pod in facts.active() if _ends_during(facts, pod)]
     if ending:
-        detail = (
+        yield (
             f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
             f"while the run still watches: {named(ending)}"
         )
-        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
 
 
-@check(Reason.LOSS_NOT_HEALED, covers=(Hazard.LOSS_NOT_HEALED,))
-def pods_would_be_replaced(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.LOSS_NOT_HEALED, Hazard.LOSS_NOT_HEALED)
+def pods_would_be_replaced(facts: PodConditions) -> Iterator[Found]:
     """Every pod is static or has a controller that makes it anew."""
     lost = [str(pod.ref) for pod in facts.active() if not _is_replaced(pod)]
     if lost:
-        detail = f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
-        yield Finding(reason=Reason.LOSS_NOT_HEALED, detail=detail)
+        yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
 
 
-@check(Reason.DEBUGGING_IS_INTERRUPTED, covers=(Hazard.EPHEMERAL_CONTAINERS,))
-def nobody_is_debugging(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.DEBUGGING_IS_INTERRUPTED, Hazard.EPHEMERAL_CONTAINERS)
+def nobody_is_debugging(facts: PodConditions) -> Iterator[Found]:
     """No ephemeral container runs."""
     running = [
         f"{pod.ref}/{container.name}"
@@ -113,8 +110,7 @@ def nobody_is_debugging(facts: PodConditions) -> Iterator[Finding]:
         if container.role is Role.EPHEMERAL and container.name in dict(pod.running)
     ]
     if running:
-        detail = f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
-        yield Finding(reason=Reason.DEBUGGING_IS_INTERRUPTED, detail=detail)
+        yield f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
 
 
 def _crashes(facts: PodConditions, status: Json) -> bool:
@@ -150,8 +146,8 @@ def _is_replaced(pod: Pod) -> bool:
 _RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,))
-def hooks_are_over(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION)
+def hooks_are_over(facts: PodConditions) -> Iterator[Found]:
     """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
 
     A kubelet reports a container as running only once that hook is over.
@@ -165,13 +161,11 @@ def hooks_are_over(facts: PodConditions) -> Iterator[Finding]:
             waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
             if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
                 detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
-                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+                yield instance.label, detail
 
 
-@check(
-    Reason.RESIZE_POLICY_RESTART, follows=(history.RESIZE_POLICY_ACTED_ON,), covers=(Hazard.RESIZE_RESTARTS,)
-)  # fmt: skip
-def resizes_are_over(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, history.RESIZE_POLICY_ACTED_ON)  # fmt: skip
+def resizes_are_over(facts: PodConditions) -> Iterator[Found]:
     """No resize is pending or in progress that restarts a container once the new kubelet gets to it."""
     if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
         return
@@ -181,15 +175,11 @@ def resizes_are_over(facts: PodConditions) -> Iterator[Finding]:
             detail = (
                 f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
             )
-            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=str(pod.ref), detail=detail)
+            yield pod, detail
 
 
-@check(
-    Reason.KUBELET_DEFECT,
-    follows=(history.INIT_CONTAINERS_REMEMBERED,),
-    covers=(Hazard.INIT_CONTAINERS_COLLECTED,),
-)
-def init_containers_are_remembered(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.KUBELET_DEFECT, Hazard.INIT_CONTAINERS_COLLECTED, history.INIT_CONTAINERS_REMEMBERED, remedy="")
+def init_containers_are_remembered(facts: PodConditions) -> Iterator[Found]:
     """The runtime holds every running pod's last init container, where a kubelet would otherwise run it again."""
     remembered = history.INIT_CONTAINERS_REMEMBERED
     if remembered.applies_to(facts.target):
@@ -205,7 +195,7 @@ def init_containers_are_remembered(facts: PodConditions) -> Iterator[Finding]:
                 f"containers again beside it ({remembered.reference}); delete the pod first, or choose "
                 f"{remembered.since} or later"
             )
-            yield Finding(reason=Reason.KUBELET_DEFECT, subject=str(pod.ref), detail=detail, remedy="")
+            yield pod, detail
 
 
 def _runs(state: ContainerState) -> bool:

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.environment_files import VARIABLE, assignments, is_undetermined, matching
 from nodeupgrade.domain.node.units import UnitStatus
@@ -237,15 +237,13 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
 
 @check(
     Reason.CONFIGURATION_DRIFT,
-    covers=(
-        Hazard.COMMAND_LINE_DRIFTED,
-        Hazard.CONFIGURATION_DRIFTED,
-        Hazard.CGROUP_ROOT_CHANGES,
-        Hazard.DIRECTORIES_CHANGE,
-    ),
+    Hazard.COMMAND_LINE_DRIFTED,
+    Hazard.CONFIGURATION_DRIFTED,
+    Hazard.CGROUP_ROOT_CHANGES,
+    Hazard.DIRECTORIES_CHANGE,
     acceptable=False,
 )
-def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
+def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Found]:
     """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
     for discrepancy in drift.discrepancies:
         if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
@@ -254,21 +252,20 @@ def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
                 if discrepancy.acceptable
                 else "restart the kubelet at a time of your choice first"
             )
-            yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
+            yield f"{discrepancy.detail}; {remedy}"
 
 
-@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.CONFIGURATION_DRIFTED,))
-def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
+@check(Reason.CONFIGURATION_DRIFT, Hazard.CONFIGURATION_DRIFTED, warns=True)
+def nothing_is_accepted(drift: Drift) -> str | None:
     """No drift was accepted by ``kubelet.configurationDrift: Accept``."""
     accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
     if drift.policy is DriftPolicy.REFUSE or not accepted:
-        return ()
-    detail = (
+        return None
+    return (
         "kubelet.configurationDrift is Accept: the new kubelet starts with a configuration that the old one does not "
         "run with, and so would the old one on the way back, of which nobody knows whether it then behaves as it does "
         f"now: {_some(accepted, '; ')}"
     )
-    return (Finding(severity=Severity.WARN, reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
 
 
 def _configuration_changes(start: Start) -> Iterator[Discrepancy]:

@@ -12,8 +12,6 @@ from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, Ho
 from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
-from nodeupgrade.domain.node.checks.probes import ProbedPods
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
@@ -26,6 +24,7 @@ from nodeupgrade.domain.node.runtime import (
     NO_HAZARDS,
     RestartHazards,
     RestartTuning,
+    RuntimeAsFound,
     RuntimeInfo,
     RuntimeSocket,
 )
@@ -178,12 +177,6 @@ class NodeFacts:
         return replace(
             self.admission, settings=before.settings, gates=before.gates, current=current, target=current, alone=False
         )
-
-    @property
-    def probed(self) -> ProbedPods:
-        """Return the facts about the pods that a new kubelet probes."""
-        seen = self.traffic
-        return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
 
     @property
     def conditions(self) -> PodConditions:

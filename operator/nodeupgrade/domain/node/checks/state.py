@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
-from nodeupgrade.domain.node.checks.admission import Admission, rejected
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
 from nodeupgrade.kubelet import state_formats
@@ -36,32 +36,31 @@ DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(
-        state_formats.CPU_STATE_V2,
-        state_formats.CPU_STATE_V1_UNREAD,
-        state_formats.STATE_AS_TEXT,
-        state_formats.MEMORY_MANAGER,
-    ),
-    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    state_formats.CPU_STATE_V2,
+    state_formats.CPU_STATE_V1_UNREAD,
+    state_formats.STATE_AS_TEXT,
+    state_formats.MEMORY_MANAGER,
     acceptable=False,
 )
-def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
+def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read the state files of its CPU and memory managers; otherwise it would not start."""
     for name, problem_of in PROBLEMS.items():
         data = facts.state.get(name)
         problem = _problem(data, facts.target, problem_of) if data is not None and _is_read(name, facts) else None
         if problem is not None:
-            detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield f"kubelet {facts.target} cannot read the state file {name}: {problem}"
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.MEMORY_MANAGER,),
-    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    state_formats.MEMORY_MANAGER,
     acceptable=False,
 )
-def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
+def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in POLICIES:
         if not _is_read(name, facts):
@@ -69,12 +68,11 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
         configured = facts.layout.settings.text(flag, key, default)
         kept = str(fields(facts.state.get(name)).get("policyname") or "")
         if kept and kept.lower() != configured.lower():
-            detail = (
+            yield (
                 f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
                 "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
                 "restart the kubelet first"
             )
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 def _is_read(name: str, facts: Readiness) -> bool:
@@ -127,10 +125,12 @@ DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.STATUS_STATE, state_formats.STATUS_STATE_CHANGED, state_formats.POD_STATE),
-    covers=(Hazard.POD_STATE_UNREADABLE,),
+    Hazard.POD_STATE_UNREADABLE,
+    state_formats.STATUS_STATE,
+    state_formats.STATUS_STATE_CHANGED,
+    state_formats.POD_STATE,
 )
-def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
+def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read what the old one keeps about the resources of pods."""
     by_default = state_formats.POD_STATE.applies_to(facts.target)
     if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
@@ -148,10 +148,12 @@ def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.DRA_STATE_CHANGED, state_formats.DRA_BY_DEFAULT),
-    covers=(Hazard.DRA_STATE_UNREADABLE, Hazard.STATE_UNREADABLE_ON_WAY_BACK),
+    Hazard.DRA_STATE_UNREADABLE,
+    Hazard.STATE_UNREADABLE_ON_WAY_BACK,
+    state_formats.DRA_STATE_CHANGED,
+    state_formats.DRA_BY_DEFAULT,
 )
-def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
+def claims_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
     data, changed = facts.state.get(CLAIM_STATE), state_formats.DRA_STATE_CHANGED
     by_default = state_formats.DRA_BY_DEFAULT.applies_to(facts.target)
@@ -167,12 +169,8 @@ def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
         yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
 
 
-@check(
-    Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.POD_LEVEL_STATE,),
-    covers=(Hazard.STATE_UNREADABLE_ON_WAY_BACK,),
-)
-def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, state_formats.POD_LEVEL_STATE)
+def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Found]:
     """No kubelet older than 1.36 would have to read the state that 1.36 keeps of resources at the level of pods."""
     changed = state_formats.POD_LEVEL_STATE
     older = changed.begins_between(facts.target, facts.current) and facts.current and facts.target < facts.current
@@ -187,9 +185,8 @@ def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Finding]:
             yield _unreadable(facts, name, problem)
 
 
-def _unreadable(facts: Readiness, name: str, problem: str) -> Finding:
-    detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-    return Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+def _unreadable(facts: Readiness, name: str, problem: str) -> str:
+    return f"kubelet {facts.target} cannot read the state file {name}: {problem}"
 
 
 def _pod_state_problem(data: bytes | None) -> str | None:
@@ -228,8 +225,8 @@ MOST = 8192
 """CPUs that Linux can have."""
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.CPU_STATE_UNREADABLE,))
-def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
+def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
     settings = facts.layout.settings
     state = fields(facts.state.get(CPU_STATE))
@@ -241,8 +238,7 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
         shared, pinned = _cpus(state.get("defaultcpuset")), _pinned(state.get("entries"))
         reserved, online = _cpus(listed), _cpus(facts.host.online_cpus)
     except ValueError as error:
-        detail = f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+        yield f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
         return
     if (strict and not listed) or not online or not (shared or pinned):
         return  # which CPUs a kubelet reserves by amount cannot be told; without any, it begins anew
@@ -253,8 +249,7 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
         problem = f"the reserved CPUs {_listed(reserved - shared)} are pinned to pods"
     else:
         return
-    detail = f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
-    yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+    yield f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
 
 
 def _pinned(entries: object) -> frozenset[int]:
@@ -295,8 +290,8 @@ def _listed(cpus: frozenset[int]) -> str:
 RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.DEVICE_STATE_UNREADABLE, Hazard.DEVICES_LOST))
-def devices_are_on_record(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.DEVICE_STATE_UNREADABLE, Hazard.DEVICES_LOST)
+def devices_are_on_record(facts: Admission) -> Iterator[Found]:
     """The checkpoint of devices, if it can be read, has every running container that asks for a device.
 
     A kubelet that starts takes the devices of other containers for free. A damaged checkpoint is reported by
@@ -316,7 +311,7 @@ def devices_are_on_record(facts: Admission) -> Iterator[Finding]:
                     f"its container {container.name} has {', '.join(lacking)}, of which the kubelet's checkpoint of "
                     "devices says nothing, so that a kubelet that starts would give them away; delete the pod first"
                 )
-                yield rejected(pod, detail)
+                yield pod, detail
 
 
 CHECKS: tuple[Check[Readiness], ...] = (
