@@ -9,7 +9,8 @@ from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.patience import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.engine.node.steps import STEPS, swap_binary
+from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.engine.node.steps.files import SwapBinary
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP
@@ -77,7 +78,7 @@ def test_a_step_that_never_began_can_be_undone(step: Step) -> None:
 
 def test_our_own_mistake_turns_the_run_back(monkeypatch: pytest.MonkeyPatch) -> None:
     node, plan = planned()
-    monkeypatch.setattr(swap_binary, "do", lambda *_: 1 // 0)
+    monkeypatch.setattr(SwapBinary, "do", lambda *_: 1 // 0)
 
     report = supervise(node, plan)
 

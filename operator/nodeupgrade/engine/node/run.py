@@ -32,7 +32,7 @@ from nodeupgrade.domain.node.machine import (
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import Obstacle
-from nodeupgrade.engine.node import evidence, images_kept, lease, restart_tuning, shield
+from nodeupgrade.engine.node import evidence, rescue, runtime_restart, shield
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
 from nodeupgrade.engine.node.steps import STEPS
@@ -143,7 +143,7 @@ class NodeRun:
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
         if not needs_quiet(hold.undo):
-            lease.keep(self.node, self.plan)
+            rescue.keep_lease(self.node, self.plan)
         lack, last = hold.lack, journal.records[-1]
         recorded_already = last.mark is Mark.HELD and (
             (last.reason, last.error) == (lack.reason, lack.why)
@@ -162,7 +162,7 @@ class NodeRun:
             if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
                 return lack
             with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if images_kept.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                if runtime_restart.reinstated(replace(self.node, recorded=journal.payload), self.plan):
                     return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
@@ -199,11 +199,11 @@ class NodeRun:
         for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
-        lease.release(self.node, self.plan)
+        rescue.release_lease(self.node, self.plan)
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
-            restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
+            runtime_restart.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             rescue_script.SCRIPT,

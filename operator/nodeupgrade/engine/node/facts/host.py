@@ -34,7 +34,7 @@ from nodeupgrade.domain.node.packages import (
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.readiness import identity
 from nodeupgrade.engine.node.node import HostView, ReadOnlyNode
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout

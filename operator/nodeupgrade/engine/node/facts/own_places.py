@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.node.mounts import has_option, holder, is_read_only
-from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.ports.files import FilesView
 
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
@@ -64,3 +63,11 @@ def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
 def _is_volatile(table: str, directory: PurePosixPath) -> bool:
     mount = holder(table, directory)
     return mount is not None and mount.kind in VOLATILE
+
+
+MOUNTS = PurePosixPath("/proc/1/mountinfo")
+
+
+def mounts(files: FilesView) -> str:
+    """Return the host's mount table, which may differ from this process's."""
+    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import is_read_only
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.credentials import PrintedByProgramError, parse
