@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodeupgrade.kubelet import built_in_runtime, history
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import DEFAULTS, UNCONFIGURED, Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -94,14 +94,14 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
     """
     settings = configured(words, *configs)
     root = settings.flag("root-dir") or DEFAULT_ROOT
-    built_in = built_in_runtime.is_used(settings, runtime)
+    built_in = uses_built_in_runtime(settings, runtime)
     remote = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
     return KubeletLayout(
         root=root,
         settings=settings,
-        endpoint=_socket(built_in_runtime.endpoint(settings) if built_in else remote),
+        endpoint=_socket(built_in_endpoint(settings) if built_in else remote),
         built_in=built_in,
-        runtime=built_in_runtime.adapter_for(runtime, built_in=built_in),
+        runtime=adapter_for(runtime, built_in=built_in),
         healthz_url=_healthz(
             settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
             settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
@@ -223,3 +223,53 @@ def is_newer_than_server(kubelet: KubeletVersion, server: KubeletVersion) -> boo
 def is_too_old_for_server(kubelet: KubeletVersion, server: KubeletVersion) -> bool:
     """Report whether the kubelet's minor is earlier than the API server supports."""
     return server.minor - kubelet.minor > supported_minors_behind(kubelet)
+
+
+# Kubelets up to 1.23 can talk to Docker themselves, by their dockershim, and do so unless told otherwise.
+
+
+DOCKER = "docker"
+"""Name of the runtime in a Node's ``containerRuntimeVersion``, with dockershim and with cri-dockerd."""
+CRI_DOCKERD = "cri-dockerd"
+DOCKER_ENDPOINT = "unix:///var/run/docker.sock"
+BUILT_IN_RUNTIME_REMOVED = history.DOCKERSHIM_REMOVED
+DOCKER_REMEDY = (
+    "1.23 is the last minor that this node can have in place. Drain it and move it to another runtime first, such as "
+    "containerd, which starts all of its pods anew"
+)
+
+
+def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
+    """Report whether a running kubelet uses its dockershim.
+
+    Without the flag, every kubelet that has a dockershim uses it; one that has none needs an endpoint, since its
+    default is containerd's.
+
+    Args:
+        settings: the kubelet's.
+        runtime: name of its runtime, as the Node reports it.
+    """
+    if runtime != DOCKER:
+        return False
+    chosen = settings.flag("container-runtime")
+    endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint")
+    return chosen == DOCKER or (chosen is None and not endpoint)
+
+
+def built_in_endpoint(settings: Configured) -> str:
+    """Return the endpoint at which dockershim reaches Docker."""
+    return settings.flag("docker-endpoint") or DOCKER_ENDPOINT
+
+
+def adapter_for(runtime: str, *, built_in: bool) -> str:
+    """Return the name of what a kubelet's runtime is reached through."""
+    return CRI_DOCKERD if runtime == DOCKER and not built_in else runtime
+
+
+def built_in_runtime_objection(target: KubeletVersion) -> str:
+    """Return why a kubelet that uses its dockershim cannot become ``target``; empty if it can."""
+    removed = BUILT_IN_RUNTIME_REMOVED
+    if not removed.applies_to(target):
+        return ""
+    cannot = "so that it cannot talk to Docker itself"
+    return f"kubelet {target} has no dockershim ({removed.reference}), {cannot}; {DOCKER_REMEDY}"

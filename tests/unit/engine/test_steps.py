@@ -5,8 +5,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
+from nodeupgrade.domain.node.budget import longest_silence, seconds_without_progress
 from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.patience import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS
@@ -106,8 +106,10 @@ def test_each_step_has_its_bound_while_it_is_carried_out() -> None:
     NodeRun(node=node.ports, plan=plan, store=node.journal, allow=allowed.append).carry_out()
 
     bounds = [seconds_without_progress(step, plan.limits) for step in WORK]
-    assert [b for b in allowed if b != longest(plan.limits)] == [b for b in bounds if b != longest(plan.limits)]
-    assert allowed[-1] == longest(plan.limits), "the end takes its time"
+    assert [b for b in allowed if b != longest_silence(plan.limits)] == [
+        b for b in bounds if b != longest_silence(plan.limits)
+    ]
+    assert allowed[-1] == longest_silence(plan.limits), "the end takes its time"
 
 
 def test_every_decision_is_preceded_by_a_heartbeat() -> None:

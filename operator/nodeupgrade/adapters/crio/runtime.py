@@ -22,9 +22,9 @@ from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeClients,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo

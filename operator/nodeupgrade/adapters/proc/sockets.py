@@ -16,8 +16,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import mounts, place_of
-from nodeupgrade.domain.node.runtime import RuntimeProcess
-from nodeupgrade.domain.node.runtime_clients import NO_CLIENTS, RuntimeClients
+from nodeupgrade.domain.node.runtime import NO_CLIENTS, RuntimeClients, RuntimeProcess
 from nodeupgrade.ports.files import FilesView
 
 LISTENING = 0x10000

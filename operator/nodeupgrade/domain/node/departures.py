@@ -25,9 +25,15 @@ from datetime import timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.domain.node.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    newest_of,
+    restarting,
+)
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan
-from nodeupgrade.domain.node.restarting_pods import newest_of, restarting
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
 from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
 from nodeupgrade.domain.restart_rules import RuledContainer

@@ -17,7 +17,6 @@ from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.hashes import NOBODY, Proof, SocketUsers
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
-from nodeupgrade.domain.node.hash_census import census
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -32,9 +31,10 @@ from nodeupgrade.domain.node.plan import (
     StopHook,
 )
 from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED
+from nodeupgrade.domain.node.report import census
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeClients
 from nodeupgrade.domain.node.static_pods import (
     Pins,
     StaticPod,

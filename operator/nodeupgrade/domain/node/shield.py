@@ -13,9 +13,8 @@ from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.departures import KILLED, TERMINATED, is_over
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance, restarting
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.restarting_pods import restarting
 
 LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.lock"),

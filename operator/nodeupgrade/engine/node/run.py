@@ -14,7 +14,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node import patience, rescue_script
+from nodeupgrade.domain.node import budget, rescue_script
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.machine import (
@@ -65,11 +65,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
-            self.allow(patience.longest(self.plan.limits))
+            self.allow(budget.longest_silence(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         found = from_json(RunReport, finished.payload, strict=True)
-        self.allow(patience.longest(self.plan.limits))
+        self.allow(budget.longest_silence(self.plan.limits))
         self._clean_up(found.outcome)
         return found
 
@@ -105,7 +105,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
-        self.allow(patience.seconds_without_progress(step, self.plan.limits))
+        self.allow(budget.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None

@@ -15,9 +15,8 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.units import is_harmless
-from nodeupgrade.domain.node.environment_files import is_pattern
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences, is_pattern
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
 from nodeupgrade.engine.node.node import Node
 

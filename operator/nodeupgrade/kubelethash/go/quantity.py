@@ -199,3 +199,15 @@ def _binary_text(number: int) -> str:
     while number % 1024 == 0 and exponent < 60:
         number, exponent = number // 1024, exponent + 10
     return f"{number}{_BINARY_TEXT[exponent]}"
+
+
+def resource_amount(text: str) -> Fraction:
+    """Return the exact number that a resource.Quantity such as ``1.5Gi`` or ``250m`` stands for.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
+    try:
+        return parse(text.strip()).amount()
+    except Misfit as error:
+        raise ValueError(str(error)) from error

@@ -17,8 +17,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.environment_files import VARIABLE, assignments, is_undetermined, matching
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
 from nodeupgrade.kubelet.settings import Configured
 
 # The facts about the start of the running kubelet, and about what its next start would read.

@@ -21,14 +21,15 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, Stor
 from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
 from nodeupgrade.domain.node.runtime import (
     AS_CONFIGURED,
+    NO_CLIENTS,
     NO_HAZARDS,
     RestartHazards,
     RestartTuning,
     RuntimeAsFound,
+    RuntimeClients,
     RuntimeInfo,
     RuntimeSocket,
 )
-from nodeupgrade.domain.node.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments

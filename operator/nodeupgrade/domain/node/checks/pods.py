@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.restarting_pods import restarting
+from nodeupgrade.domain.node.inventory import restarting
 from nodeupgrade.domain.nodes import Taint, view_node
 from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import ALL_RESTARTING

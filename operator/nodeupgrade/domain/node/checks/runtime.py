@@ -8,21 +8,22 @@ from nodeupgrade.domain.check import Check, Found, ask, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.runtime import RuntimeAsFound
-from nodeupgrade.kubelet import built_in_runtime, history
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
 
 
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     Hazard.RUNTIME_API_TOO_OLD,
     history.CRI_V1_REQUIRED,
-    built_in_runtime.REMOVED,
+    BUILT_IN_RUNTIME_REMOVED,
     acceptable=False,
 )
 def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
     """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
     runtime = facts.runtime
     if facts.readiness.layout.built_in:
-        if objection := built_in_runtime.objection(facts.target):
+        if objection := built_in_runtime_objection(facts.target):
             yield objection
     elif (
         is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions

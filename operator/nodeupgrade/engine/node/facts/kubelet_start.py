@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
-from nodeupgrade.domain.node.environment_files import is_pattern, matching
 from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus, is_pattern, matching, unit_files
 from nodeupgrade.ports.files import FilesView
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
