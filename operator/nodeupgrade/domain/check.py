@@ -23,29 +23,18 @@ Found: TypeAlias = Finding | str | tuple[object, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Generic[F]):
-    """One check.
+    """One check."""
 
-    Attributes:
-        name: name of the function that implements it.
-        room: module of that function.
-        facts: name of the class whose instances it judges.
-        holds: what is true of a node that passes, in one sentence.
-        reasons: all reasons that its findings may have.
-        follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
-        covers: the hazards that it looks for.
-        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md).
-        find: the function; it yields nothing for a node that passes.
-    """
-
-    name: str
-    room: str
-    facts: str
-    holds: str
-    reasons: tuple[Reason, ...]
+    name: str  # name of the function that implements it
+    room: str  # module of that function
+    facts: str  # name of the class whose instances it judges
+    holds: str  # what is true of a node that passes, in one sentence
+    reasons: tuple[Reason, ...]  # all reasons that its findings may have
+    # the changes in Kubernetes that it is about; if empty, it applies to every version
     follows: tuple[MinorChange | ReleaseDefect, ...]
-    covers: tuple[Hazard, ...]
-    acceptable: bool
-    find: Callable[[F], Iterable[Finding]]
+    covers: tuple[Hazard, ...]  # the hazards that it looks for
+    acceptable: bool  # whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md)
+    find: Callable[[F], Iterable[Finding]]  # the function; it yields nothing for a node that passes
 
     def __call__(self, facts: F) -> Iterator[Finding]:
         """Return the findings for these facts, with the name of this check."""
@@ -58,8 +47,8 @@ class Check(Generic[F]):
             read: Extracts the facts that the check needs.
             when: Whether the check applies at all; if not, it finds nothing.
         """
-        adapted: Any = replace(self, find=lambda facts: self.find(read(facts)) if when(facts) else ())  # type: ignore[arg-type]
-        return adapted  # type: ignore[no-any-return]
+        anything: Check[Any] = self
+        return replace(anything, find=lambda facts: self.find(read(facts)) if when(facts) else ())
 
 
 def check(

@@ -34,22 +34,16 @@ class Material:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The API server's address, and the credentials for it.
-
-    Attributes:
-        server_name: the name to expect in the server's certificate, if it is not the host.
-        authority: the CA certificates that the server is verified with; if not set, those of the system.
-        token: the bearer token.
-    """
+    """The API server's address, and the credentials for it."""
 
     host: str
     port: int
     path: str
-    server_name: str | None
-    authority: Material
+    server_name: str | None  # the name to expect in the server's certificate, if it is not the host
+    authority: Material  # the CA certificates that the server is verified with; if not set, those of the system
     certificate: Material
     key: Material
-    token: Material
+    token: Material  # the bearer token
 
 
 def parse(text: bytes, directory: PurePosixPath) -> Credentials:

@@ -25,16 +25,11 @@ class ServerChange(MinorChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseDefect:
-    """A defect of particular kubelet releases.
+    """A defect of particular kubelet releases."""
 
-    Attributes:
-        what: the defect, as a sentence.
-        link: the upstream issue or pull request.
-        releases: ranges as first and last affected release; the last one is `None` if there is no fix yet.
-    """
-
-    what: str
-    link: str
+    what: str  # the defect, as a sentence
+    link: str  # the upstream issue or pull request
+    # ranges as first and last affected release; the last one is `None` if there is no fix yet
     releases: tuple[tuple[Release, Release | None], ...]
 
     def affects(self, kubelet: KubeletVersion) -> bool:

@@ -27,15 +27,10 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDefect(ReleaseDefect):
-    """A defect that matters to nodes with one property.
+    """A defect that matters to nodes with one property."""
 
-    Attributes:
-        concern: that property.
-        only_warns: whether it does not forbid a run, because no container is lost.
-    """
-
-    concern: Concern
-    only_warns: bool = False
+    concern: Concern  # that property
+    only_warns: bool = False  # whether it does not forbid a run, because no container is lost
 
 
 KNOWN_BAD: Mapping[str, KnownDefect] = {

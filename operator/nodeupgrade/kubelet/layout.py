@@ -30,35 +30,21 @@ READ_AT_START = (*STATE_FILES, STATUS_STATE, *RESIZE_STATES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLayout:
-    """The paths, endpoints and settings of one node's kubelet.
+    """The paths, endpoints and settings of one node's kubelet."""
 
-    Attributes:
-        endpoint: path of the runtime's socket.
-        healthz_url: URL of the kubelet's health check; ``None`` if it is disabled.
-        manifests: directory of static pods; ``None`` if there is none.
-        state_files: absolute paths of the state files to save.
-        gates: feature gates that are set explicitly.
-        cgroup_driver: the configured cgroup driver.
-        fails_on_cgroup_v1: whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default.
-        kubeconfig: path of the kubelet's kubeconfig, if it has one.
-        settings: the complete configuration.
-        root: the kubelet's directory of state and pods.
-        built_in: whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's.
-        runtime: name of what its runtime is reached through; empty if it was not asked for.
-    """
-
-    endpoint: str
-    healthz_url: str | None
-    manifests: str | None
-    state_files: tuple[str, ...]
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    cgroup_driver: str = DEFAULT_CGROUP_DRIVER
+    endpoint: str  # path of the runtime's socket
+    healthz_url: str | None  # URL of the kubelet's health check; None if it is disabled
+    manifests: str | None  # directory of static pods; None if there is none
+    state_files: tuple[str, ...]  # absolute paths of the state files to save
+    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set explicitly
+    cgroup_driver: str = DEFAULT_CGROUP_DRIVER  # the configured cgroup driver
+    # whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default
     fails_on_cgroup_v1: bool = True
-    kubeconfig: str | None = None
-    settings: Configured = UNCONFIGURED
-    root: str = DEFAULT_ROOT
-    built_in: bool = False
-    runtime: str = ""
+    kubeconfig: str | None = None  # path of the kubelet's kubeconfig, if it has one
+    settings: Configured = UNCONFIGURED  # the complete configuration
+    root: str = DEFAULT_ROOT  # the kubelet's directory of state and pods
+    built_in: bool = False  # whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's
+    runtime: str = ""  # name of what its runtime is reached through; empty if it was not asked for
 
     @property
     def resizes_in_place(self) -> bool:

@@ -12,15 +12,10 @@ from nodeupgrade.kubelet.flags import canonical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """A kubelet's configuration: that of a running kubelet, or that of its next start.
+    """A kubelet's configuration: that of a running kubelet, or that of its next start."""
 
-    Attributes:
-        words: the command line, without the program.
-        document: the merged configuration files; empty if there are none.
-    """
-
-    words: tuple[str, ...] = ()
-    document: Mapping[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()  # the command line, without the program
+    document: Mapping[str, Any] = field(default_factory=dict)  # the merged configuration files; empty if there are none
 
     def flag(self, name: str) -> str | None:
         """Return the value of the last flag of this name, which is the one that counts; ``None`` if there is none."""

@@ -17,19 +17,12 @@ _ENHANCEMENTS = "https://github.com/kubernetes/enhancements"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinorChange:
-    """Behaviour that applies from one Kubernetes minor on, and possibly only up to another.
+    """Behaviour that applies from one Kubernetes minor on, and possibly only up to another."""
 
-    Attributes:
-        what: the behaviour, as a sentence.
-        link: the upstream issue, pull request or enhancement.
-        first: the first minor to which it applies.
-        last: the last such minor; `None` if it still applies to the newest.
-    """
-
-    what: str
-    link: str
-    first: int
-    last: int | None = None
+    what: str  # the behaviour, as a sentence
+    link: str  # the upstream issue, pull request or enhancement
+    first: int  # the first minor to which it applies
+    last: int | None = None  # the last such minor; `None` if it still applies to the newest
 
     def covers(self, minor: int) -> bool:
         """Report whether the change applies to a minor of Kubernetes 1."""

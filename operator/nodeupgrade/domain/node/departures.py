@@ -52,33 +52,23 @@ BY_TAINT = "DeletionByTaintManager"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence besides the inventory.
+    """Evidence besides the inventory."""
 
-    Attributes:
-        asked: containers and sandboxes that the runtime was requested to stop since its start; ``None`` if its log is
-            not reliable.
-        deleted: pods that were deleted in the API.
-        with_runtime: containers that ended with the runtime, as recorded before the new kubelet was started.
-        by_rule: containers that the shield let the kubelet restart, each with the one whose end has a rule for it.
-    """
-
+    # containers and sandboxes that the runtime was requested to stop since its start; None if its log is not reliable
     asked: frozenset[str] | None = None
-    deleted: frozenset[PodUid] = frozenset()
+    deleted: frozenset[PodUid] = frozenset()  # pods that were deleted in the API
+    # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
+    # containers that the shield let the kubelet restart, each with the one whose end has a rule for it
     by_rule: Mapping[ContainerId, ContainerId] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departures:
-    """Differences, divided by their cause.
+    """Differences, divided by their cause."""
 
-    Attributes:
-        damage: differences that the kubelet may have caused.
-        ended: what ended by itself or with its pod; harmless.
-    """
-
-    damage: tuple[Difference, ...]
-    ended: tuple[Difference, ...] = ()
+    damage: tuple[Difference, ...]  # differences that the kubelet may have caused
+    ended: tuple[Difference, ...] = ()  # what ended by itself or with its pod; harmless
 
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
@@ -288,23 +278,15 @@ def _policy(pod: Pod, container: PodContainer) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """The state of a pod that flaps are detected by, at one moment.
-
-    Attributes:
-        name: ``namespace/name``.
-        running: name and id of each running container and sidecar.
-        whole: whether all its containers run.
-        deleting: whether it is being deleted, or has finished.
-        exposure: how long a new kubelet may take to probe it.
-    """
+    """The state of a pod that flaps are detected by, at one moment."""
 
     uid: str
-    name: str
+    name: str  # ``namespace/name``
     ready: bool
-    running: frozenset[tuple[str, str]]
-    whole: bool
-    deleting: bool
-    exposure: timedelta
+    running: frozenset[tuple[str, str]]  # name and id of each running container and sidecar
+    whole: bool  # whether all its containers run
+    deleting: bool  # whether it is being deleted, or has finished
+    exposure: timedelta  # how long a new kubelet may take to probe it
 
     @classmethod
     def of(cls, pod: Pod) -> "PodState":

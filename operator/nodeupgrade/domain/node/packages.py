@@ -27,20 +27,13 @@ _NOT_THERE = frozenset({"not-installed", "config-files"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """The package that a program belongs to.
+    """The package that a program belongs to."""
 
-    Attributes:
-        manager: dpkg or rpm.
-        version: empty if unknown.
-        architecture: as dpkg has it on record; empty if unknown.
-        held: whether upgrades of the system leave it as it is.
-    """
-
-    manager: str
+    manager: str  # dpkg or rpm
     name: str
-    version: str = ""
-    architecture: str = ""
-    held: bool = False
+    version: str = ""  # empty if unknown
+    architecture: str = ""  # as dpkg has it on record; empty if unknown
+    held: bool = False  # whether upgrades of the system leave it as it is
 
     @property
     def specific(self) -> str:
@@ -53,17 +46,12 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpkgState:
-    """Whether something can be entered into the database of dpkg now.
+    """Whether something can be entered into the database of dpkg now."""
 
-    Attributes:
-        runs: whether there is a program that does it.
-        interrupted: whether an earlier run of dpkg was cut off, so that what is on record may not be what is true.
-        user: who works with the database; empty if nobody does.
-    """
-
-    runs: bool = True
+    runs: bool = True  # whether there is a program that does it
+    # whether an earlier run of dpkg was cut off, so that what is on record may not be what is true
     interrupted: bool = False
-    user: str = ""
+    user: str = ""  # who works with the database; empty if nobody does
 
 
 # What rpm says about a file. Its database has three formats, so that the program itself is asked (rpm(8)).

@@ -62,30 +62,18 @@ _PROGRAM_VANISHED = Finding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """The result of examining a node.
-
-    Attributes:
-        facts: as gathered, with static pods taken from their manifests.
-        static: the static pods.
-        rewriting: the hashes that would be written; empty if one of the versions is not supported.
-        pins: what would be done about the UIDs in manifests.
-        gates: the running kubelet's feature gates.
-        refusals: the findings that forbid the run.
-        accepted: the findings that would, had the NodeUpgrade not accepted their checks.
-        plan: the complete plan; ``None`` exactly if something forbids the run.
-        to_target: static pods as the new kubelet reads their manifests.
-    """
+    """The result of examining a node."""
 
     request: RunRequest
-    facts: NodeFacts
-    static: StaticPods
-    rewriting: Rewriting
-    pins: Pins
-    refusals: tuple[Finding, ...]
-    gates: Mapping[str, bool]
-    accepted: tuple[Finding, ...] = ()
-    plan: RunPlan | None = None
-    to_target: tuple[Pod, ...] = ()
+    facts: NodeFacts  # as gathered, with static pods taken from their manifests
+    static: StaticPods  # the static pods
+    rewriting: Rewriting  # the hashes that would be written; empty if one of the versions is not supported
+    pins: Pins  # what would be done about the UIDs in manifests
+    refusals: tuple[Finding, ...]  # the findings that forbid the run
+    gates: Mapping[str, bool]  # the running kubelet's feature gates
+    accepted: tuple[Finding, ...] = ()  # the findings that would, had the NodeUpgrade not accepted their checks
+    plan: RunPlan | None = None  # the complete plan; None exactly if something forbids the run
+    to_target: tuple[Pod, ...] = ()  # static pods as the new kubelet reads their manifests
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

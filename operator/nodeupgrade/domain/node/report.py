@@ -16,34 +16,24 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """How a run ended.
-
-    Attributes:
-        down_seconds: from the request to stop the kubelet until the old or the new one is healthy; ``None`` if it was
-            never stopped, or if a reboot or a rescue without the executor makes the figure meaningless.
-        baseline: number of containers that ran before.
-        rewritten: number of containers whose stored hash was rewritten.
-        restarted: number of instances that changed, as far as was observed.
-        listed: the first of them, as ``namespace/pod/container``, and sandboxes that changed.
-        ended: those that ended by themselves, or with their pod, during the settle period.
-        with_runtime: those of them that ended because the runtime was restarted, while no kubelet ran.
-        recreated: containers of static pods that were replaced on request.
-        looked: whether the runtime answered for this report; if not, it is unknown what restarted.
-    """
+    """How a run ended."""
 
     outcome: Outcome
     reason: Reason
     message: str
+    # from the request to stop the kubelet until the old or the new one is healthy; None if it was never stopped, or if
+    # a reboot or a rescue without the executor makes the figure meaningless
     down_seconds: float | None
-    baseline: int
-    rewritten: int
-    restarted: int
-    listed: tuple[str, ...]
+    baseline: int  # number of containers that ran before
+    rewritten: int  # number of containers whose stored hash was rewritten
+    restarted: int  # number of instances that changed, as far as was observed
+    listed: tuple[str, ...]  # the first of them, as ``namespace/pod/container``, and sandboxes that changed
     rebooted: bool
-    ended: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
+    # those of them that ended because the runtime was restarted, while no kubelet ran
     with_runtime: tuple[str, ...] = ()
-    recreated: tuple[str, ...] = ()
-    looked: bool = True
+    recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
+    looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:

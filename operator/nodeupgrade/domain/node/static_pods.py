@@ -45,18 +45,12 @@ class StaticPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """What is done about the UIDs in manifests.
+    """What is done about the UIDs in manifests."""
 
-    Attributes:
-        pins: the manifests to change.
-        kept: paths of manifests that keep the UID which an earlier run wrote.
-        recreated: pods that the new kubelet replaces, since nothing keeps their UID.
-    """
-
-    pins: tuple[StaticPodPin, ...] = ()
-    kept: tuple[str, ...] = ()
+    pins: tuple[StaticPodPin, ...] = ()  # the manifests to change
+    kept: tuple[str, ...] = ()  # paths of manifests that keep the UID which an earlier run wrote
     findings: tuple[Finding, ...] = ()
-    recreated: tuple[PodRef, ...] = ()
+    recreated: tuple[PodRef, ...] = ()  # pods that the new kubelet replaces, since nothing keeps their UID
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:

@@ -33,16 +33,13 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One instance that changed.
-
-    Attributes:
-        container: id of the container that changed; ``None`` for sandboxes, and for containers that appeared.
-    """
+    """One instance that changed."""
 
     kind: DifferenceKind
     label: str
     detail: str
     pod: PodRef
+    # id of the container that changed; None for sandboxes, and for containers that appeared
     container: ContainerId | None = None
 
     def __str__(self) -> str:

@@ -44,17 +44,13 @@ SAY_AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One run, which carries out one plan.
-
-    Attributes:
-        heartbeat: called before every decision, for a watchdog.
-        allow: told how many seconds may pass from now on without any progress; to wait by the clock is progress.
-    """
+    """One run, which carries out one plan."""
 
     node: Node
     plan: RunPlan
     store: JournalStore
-    heartbeat: Callable[[], None] = lambda: None
+    heartbeat: Callable[[], None] = lambda: None  # called before every decision, for a watchdog
+    # told how many seconds may pass from now on without any progress; to wait by the clock is progress
     allow: Callable[[float], None] = lambda _seconds: None
 
     def carry_out(self) -> RunReport:

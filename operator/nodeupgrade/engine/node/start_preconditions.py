@@ -105,15 +105,11 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 
 @dataclass(slots=True)
 class Running:
-    """Checks which program a newly started kubelet runs, until it is known to be the right one.
-
-    Attributes:
-        stamp: stamp of the right program; ``None`` if there is nothing to compare with.
-    """
+    """Checks which program a newly started kubelet runs, until it is known to be the right one."""
 
     node: Node
     plan: RunPlan
-    stamp: str | None
+    stamp: str | None  # stamp of the right program; None if there is nothing to compare with
     _next: float = 0.0
     _seen: bool = False
 

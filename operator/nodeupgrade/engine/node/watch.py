@@ -31,16 +31,12 @@ NOTHING = Departures(damage=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The result of one look.
-
-    Attributes:
-        complete: whether the runtime answered every request; if not, nothing is proven.
-        suspected: differences that could not be confirmed because the runtime stopped answering.
-    """
+    """The result of one look."""
 
     seen: Departures = NOTHING
     inventory: Inventory = field(default_factory=Inventory)
-    complete: bool = True
+    complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
 

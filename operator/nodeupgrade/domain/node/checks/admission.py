@@ -24,22 +24,14 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Properties of the host that admission depends on.
+    """Properties of the host that admission depends on."""
 
-    Attributes:
-        apparmor: whether AppArmor is enabled in the kernel.
-        profiles: the loaded AppArmor profiles, as far as they can be read.
-        numa_nodes: number of NUMA nodes.
-        device_plugins: names of the sockets of device plugins.
-        seccomp: the seccomp profiles that pods name and the node has.
-        namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
-    """
-
-    apparmor: bool = False
-    profiles: frozenset[str] = frozenset()
-    numa_nodes: int = 1
-    device_plugins: frozenset[str] = frozenset()
-    seccomp: frozenset[str] = frozenset()
+    apparmor: bool = False  # whether AppArmor is enabled in the kernel
+    profiles: frozenset[str] = frozenset()  # the loaded AppArmor profiles, as far as they can be read
+    numa_nodes: int = 1  # number of NUMA nodes
+    device_plugins: frozenset[str] = frozenset()  # names of the sockets of device plugins
+    seccomp: frozenset[str] = frozenset()  # the seccomp profiles that pods name and the node has
+    # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -48,27 +40,18 @@ NOTHING_SEEN = HostFacts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The facts that the checks judge.
+    """The facts that the checks judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods, static ones taken from their manifests.
-        settings: the configuration that the kubelet will start with.
-        gates: feature gates that are set.
-        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
-        state: content of the kubelet's state files, by their path below its root directory.
-        alone: whether only the new kubelet would start with this configuration.
-    """
-
-    node: Json
-    pods: tuple[Pod, ...]
-    settings: Configured
-    gates: Mapping[str, bool]
-    current: KubeletVersion | None
+    node: Json  # the Node object
+    pods: tuple[Pod, ...]  # the node's pods, static ones taken from their manifests
+    settings: Configured  # the configuration that the kubelet will start with
+    gates: Mapping[str, bool]  # feature gates that are set
+    current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion
     host: HostFacts = HostFacts()
+    # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
-    alone: bool = False
+    alone: bool = False  # whether only the new kubelet would start with this configuration
 
     @property
     def devices(self) -> DeviceCheckpoint | None:

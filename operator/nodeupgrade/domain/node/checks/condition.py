@@ -19,22 +19,14 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodConditions:
-    """The facts that the checks judge.
+    """The facts that the checks judge."""
 
-    Attributes:
-        pods: the node's pods from the API server; manifests show nothing of what happens.
-        inventory: what the runtime holds.
-        current: version of the running kubelet; ``None`` if unknown.
-        now: the present time by the node's clock.
-        lasts: how long a run may take, from the kubelet's stop to the end of its watch.
-    """
-
-    pods: tuple[Pod, ...]
-    inventory: Inventory
-    current: KubeletVersion | None
+    pods: tuple[Pod, ...]  # the node's pods from the API server; manifests show nothing of what happens
+    inventory: Inventory  # what the runtime holds
+    current: KubeletVersion | None  # version of the running kubelet; None if unknown
     target: KubeletVersion
-    now: datetime
-    lasts: timedelta
+    now: datetime  # the present time by the node's clock
+    lasts: timedelta  # how long a run may take, from the kubelet's stop to the end of its watch
 
     def active(self) -> Iterator[Pod]:
         """Return the pods that have not ended, without this project's own."""

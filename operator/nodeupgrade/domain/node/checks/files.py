@@ -19,21 +19,14 @@ SAID = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFound:
-    """The files to exchange, and what they change.
-
-    Attributes:
-        unit: the kubelet's unit.
-        before: layout of the running kubelet.
-        after: layout of the new kubelet, with the new files.
-        way_back: what the old kubelet prints in a dry run with the old files; ``None`` if it was not tried.
-    """
+    """The files to exchange, and what they change."""
 
     found: tuple[FileFound, ...]
-    unit: str
+    unit: str  # the kubelet's unit
     current: KubeletVersion | None
-    before: KubeletLayout
-    after: KubeletLayout
-    way_back: str | None = None
+    before: KubeletLayout  # layout of the running kubelet
+    after: KubeletLayout  # layout of the new kubelet, with the new files
+    way_back: str | None = None  # what the old kubelet prints in a dry run with the old files; None if it was not tried
 
 
 @check(Reason.FILE_NOT_REPLACEABLE, acceptable=False)

@@ -22,17 +22,12 @@ COMPARED_WITHIN = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketUsers:
-    """The who uses the runtime's sockets.
+    """The who uses the runtime's sockets."""
 
-    Attributes:
-        containers: those of the node, without the agent's; none if the runtime is not going to be restarted.
-        unknown: why it is not known which of them are connected; empty if it is.
-        policy: what is to be done about those that have mounted a socket.
-    """
-
+    # those of the node, without the agent's; none if the runtime is not going to be restarted
     containers: tuple[PlannedContainer, ...] = ()
-    unknown: str = ""
-    policy: SocketMountPolicy = SocketMountPolicy.WARN
+    unknown: str = ""  # why it is not known which of them are connected; empty if it is
+    policy: SocketMountPolicy = SocketMountPolicy.WARN  # what is to be done about those that have mounted a socket
 
 
 NOBODY = SocketUsers()
@@ -40,25 +35,17 @@ NOBODY = SocketUsers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """The facts that the checks of this module judge.
-
-    Attributes:
-        unread: findings about manifests of static pods that cannot be read as the kubelet reads them.
-        unpinned: findings about static pods whose UID would change.
-        agents: the pods of this run's agent, which exist only for the run.
-        users: who uses the runtime's sockets, if anything has to be rewritten.
-        ran: for how long the kubelet has run; ``None`` if that is not known.
-    """
+    """The facts that the checks of this module judge."""
 
     current: KubeletVersion | None
     target: KubeletVersion
     hash_mode: HashMode
     rewriting: Rewriting
-    unread: tuple[Finding, ...]
-    unpinned: tuple[Finding, ...]
-    agents: frozenset[PodUid]
-    users: SocketUsers = NOBODY
-    ran: timedelta | None = None
+    unread: tuple[Finding, ...]  # findings about manifests of static pods that cannot be read as the kubelet reads them
+    unpinned: tuple[Finding, ...]  # findings about static pods whose UID would change
+    agents: frozenset[PodUid]  # the pods of this run's agent, which exist only for the run
+    users: SocketUsers = NOBODY  # who uses the runtime's sockets, if anything has to be rewritten
+    ran: timedelta | None = None  # for how long the kubelet has run; None if that is not known
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)

@@ -39,36 +39,23 @@ class Risk(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """The Services that the node's pods are endpoints of.
-
-    Attributes:
-        services: their ready endpoints; empty if there is no risk.
-        unread: why they could not be read; empty if they were.
-        dependants: what else depends on the readiness of these pods.
-        unread_dependants: why that could not be read; empty if it was.
-    """
+    """The Services that the node's pods are endpoints of."""
 
     risk: Risk = Risk.NONE
-    services: tuple[Answering, ...] = ()
-    unread: str = ""
-    dependants: Dependants = NOTHING_DEPENDS
-    unread_dependants: str = ""
+    services: tuple[Answering, ...] = ()  # their ready endpoints; empty if there is no risk
+    unread: str = ""  # why they could not be read; empty if they were
+    dependants: Dependants = NOTHING_DEPENDS  # what else depends on the readiness of these pods
+    unread_dependants: str = ""  # why that could not be read; empty if it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The facts that the checks of this module judge.
+    """The facts that the checks of this module judge."""
 
-    Attributes:
-        pods: the node's pods from the API server; manifests have no results of probes.
-        current: version of the running kubelet; ``None`` if unknown.
-        settle: seconds for which the run watches the containers once the new kubelet runs.
-    """
-
-    pods: tuple[Pod, ...]
-    current: KubeletVersion | None
+    pods: tuple[Pod, ...]  # the node's pods from the API server; manifests have no results of probes
+    current: KubeletVersion | None  # version of the running kubelet; None if unknown
     target: KubeletVersion
-    settle: float
+    settle: float  # seconds for which the run watches the containers once the new kubelet runs
     clients: Clients = Clients()
 
 

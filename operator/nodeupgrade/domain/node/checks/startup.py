@@ -26,95 +26,61 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialProviders:
-    """The programs that fetch credentials for images, as the command line names them.
+    """The programs that fetch credentials for images, as the command line names them."""
 
-    Attributes:
-        directory: where the programs are.
-        files: content of each configuration file, by path; ``None`` if there is no such file.
-        executable: names of the programs that are there.
-    """
-
-    directory: str
-    files: Mapping[str, bytes | None]
-    executable: frozenset[str]
+    directory: str  # where the programs are
+    files: Mapping[str, bytes | None]  # content of each configuration file, by path; None if there is no such file
+    executable: frozenset[str]  # names of the programs that are there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The credentials that a kubelet would start with.
+    """The credentials that a kubelet would start with."""
 
-    Attributes:
-        now: when they were looked at, by the API server's clock if that is known.
-        certificates: client certificates that it may use, by path; good if one of them is.
-        problem: why there are none; empty if nothing is wrong.
-        unusable: why nobody but the kubelet can use them; empty if others can.
-    """
-
-    now: datetime
+    now: datetime  # when they were looked at, by the API server's clock if that is known
+    # client certificates that it may use, by path; good if one of them is
     certificates: Mapping[str, bytes] = field(default_factory=dict)
-    problem: str = ""
-    unusable: str = ""
+    problem: str = ""  # why there are none; empty if nothing is wrong
+    unusable: str = ""  # why nobody but the kubelet can use them; empty if others can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingHost:
-    """What a starting kubelet reads of its host.
+    """What a starting kubelet reads of its host."""
 
-    Attributes:
-        swaps: content of /proc/swaps; ``None`` if there is no such file.
-        kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
-        disks: how full each filesystem is, by the name that a kubelet gives it and by path.
-        credential_providers: ``None`` if none are configured.
-        identity: ``None`` if the kubelet has no kubeconfig.
-        inotify: inotify instances that the superuser has, and may have; ``None`` if that could not be read.
-        online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
-        memory: content of /proc/meminfo by name, in bytes; empty if that could not be read.
-    """
-
-    swaps: bytes | None = None
+    swaps: bytes | None = None  # content of /proc/swaps; None if there is no such file
+    # kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read
     kernel: Mapping[str, str] = field(default_factory=dict)
+    # how full each filesystem is, by the name that a kubelet gives it and by path
     disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
-    credential_providers: CredentialProviders | None = None
-    identity: Identity | None = None
+    credential_providers: CredentialProviders | None = None  # None if none are configured
+    identity: Identity | None = None  # None if the kubelet has no kubeconfig
+    # inotify instances that the superuser has, and may have; None if that could not be read
     inotify: tuple[int, int] | None = None
-    online_cpus: str = ""
+    online_cpus: str = ""  # as Linux lists them, such as ``0-3``; empty if that could not be read
+    # content of /proc/meminfo by name, in bytes; empty if that could not be read
     memory: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """The facts that the checks of a start judge.
+    """The facts that the checks of a start judge."""
 
-    Attributes:
-        current: version of the running kubelet; ``None`` if unknown.
-        layout: its command line and configuration.
-        dry_run: what the new kubelet prints in a dry run; ``None`` if none can run with its arguments.
-        units: the units of the kubelet and the runtime.
-        unchangeable: paths that have to be changed but are immutable.
-        read_only: directories that have to be written to but are mounted read-only.
-        unfit_for_programs: why the run's own programs cannot be kept in any of the places for them, by place; empty if
-            they can in one.
-        volatile: directories that a boot empties, and without which a run cannot be ended after it.
-        host: what a starting kubelet reads of its host.
-        cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
-        cgroup_v2: whether the node has the unified hierarchy.
-        state: content of the kubelet's state files, by their path below its root directory.
-    """
-
-    current: KubeletVersion | None
+    current: KubeletVersion | None  # version of the running kubelet; None if unknown
     target: KubeletVersion
-    layout: KubeletLayout
-    dry_run: str | None
-    units: tuple[UnitStatus, ...]
-    unchangeable: tuple[str, ...]
+    layout: KubeletLayout  # its command line and configuration
+    dry_run: str | None  # what the new kubelet prints in a dry run; None if none can run with its arguments
+    units: tuple[UnitStatus, ...]  # the units of the kubelet and the runtime
+    unchangeable: tuple[str, ...]  # paths that have to be changed but are immutable
     runtime: RuntimeInfo
-    cgroup_driver: str | None
-    cgroup_v2: bool
-    state: Mapping[str, bytes]
-    read_only: tuple[str, ...] = ()
+    cgroup_driver: str | None  # the driver that created the cgroups of the running pods; None if unknown
+    cgroup_v2: bool  # whether the node has the unified hierarchy
+    state: Mapping[str, bytes]  # content of the kubelet's state files, by their path below its root directory
+    read_only: tuple[str, ...] = ()  # directories that have to be written to but are mounted read-only
+    # why the run's own programs cannot be kept in any of the places for them, by place; empty if they can in one
     unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
-    volatile: tuple[str, ...] = ()
-    host: StartingHost = StartingHost()
+    volatile: tuple[str, ...] = ()  # directories that a boot empties, and without which a run cannot be ended after it
+    host: StartingHost = StartingHost()  # what a starting kubelet reads of its host
 
 
 # Checks of flags, feature gates and configuration: the new kubelet itself is asked, in a dry run.

@@ -34,73 +34,44 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCgroups:
-    """The cgroups of the running pods.
+    """The cgroups of the running pods."""
 
-    Attributes:
-        base: cgroup of all pods, as the kubelet's configuration names it.
-        exists: whether it is there.
-        incomplete: by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist.
-        complete: those that lack nothing.
-        limit: memory that all pods together may use now, in bytes; ``None`` if there is no limit or it is unknown.
-        used: memory that they use and that cannot be reclaimed, in bytes; ``None`` if unknown.
-    """
-
-    base: str
-    exists: bool
+    base: str  # cgroup of all pods, as the kubelet's configuration names it
+    exists: bool  # whether it is there
+    # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
     incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    complete: ExpectedCgroups = NONE_EXPECTED
+    complete: ExpectedCgroups = NONE_EXPECTED  # those that lack nothing
+    # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
     limit: int | None = None
-    used: int | None = None
+    used: int | None = None  # memory that they use and that cannot be reclaimed, in bytes; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSurroundings:
-    """The facts that the checks of this package judge.
+    """The facts that the checks of this package judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods.
-        settings: the configuration that the kubelet will start with.
-        current: version of the running kubelet; ``None`` if unknown.
-        unit: name of the kubelet's unit.
-        ends_all: whether stopping the unit ends all processes in its cgroup.
-        systemd: its version.
-        hostname: of the host; empty if unknown.
-        filesystem: type of the filesystem that holds the kubelet's directory; empty if unknown.
-        bound: services that run now and stop with the kubelet.
-        daemons: other processes in the kubelet's cgroup.
-        package_jobs: services that run now and may exchange programs.
-        installers: units that are there and install a kubelet when the node boots, or later.
-        marking: configuration files of the network that refer to a chain which kubelets created.
-        program: path of the kubelet's program; empty if unknown.
-        package: the package that it belongs to; ``None`` if it belongs to none.
-        package_assumed: whether that was not asked, but is assumed.
-        package_policy: what is wanted of a package that is not held.
-        dpkg: whether a package can be held now; ``None`` if none has to be.
-        cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
-    """
-
-    node: Json = field(default_factory=dict)
-    pods: tuple[Pod, ...] = ()
-    settings: Configured = UNCONFIGURED
+    node: Json = field(default_factory=dict)  # the Node object
+    pods: tuple[Pod, ...] = ()  # the node's pods
+    settings: Configured = UNCONFIGURED  # the configuration that the kubelet will start with
     gates: Mapping[str, bool] = field(default_factory=dict)
-    current: KubeletVersion | None = None
+    current: KubeletVersion | None = None  # version of the running kubelet; None if unknown
     target: KubeletVersion | None = None
-    unit: str = ""
-    ends_all: bool = True
-    systemd: int = OLDEST_SYSTEMD
-    hostname: str = ""
-    filesystem: str = ""
-    bound: tuple[str, ...] = ()
-    daemons: tuple[Daemon, ...] = ()
-    package_jobs: tuple[str, ...] = ()
-    installers: tuple[str, ...] = ()
-    marking: tuple[str, ...] = ()
-    program: str = ""
-    package: Package | None = None
-    package_assumed: bool = False
-    package_policy: PackagePolicy = PackagePolicy.REFUSE
-    dpkg: DpkgState | None = None
+    unit: str = ""  # name of the kubelet's unit
+    ends_all: bool = True  # whether stopping the unit ends all processes in its cgroup
+    systemd: int = OLDEST_SYSTEMD  # its version
+    hostname: str = ""  # of the host; empty if unknown
+    filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
+    bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
+    daemons: tuple[Daemon, ...] = ()  # other processes in the kubelet's cgroup
+    package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
+    installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
+    marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
+    program: str = ""  # path of the kubelet's program; empty if unknown
+    package: Package | None = None  # the package that it belongs to; None if it belongs to none
+    package_assumed: bool = False  # whether that was not asked, but is assumed
+    package_policy: PackagePolicy = PackagePolicy.REFUSE  # what is wanted of a package that is not held
+    dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
+    # None if the kubelet has none for its pods, or if it is unknown how it names them
     cgroups: PodCgroups | None = None
 
     @property

@@ -103,13 +103,10 @@ def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitsFound:
-    """The units that a run restarts.
-
-    Attributes:
-        contents: SHA-256 of the files that their starts read, by path, with those of the scripts that they run.
-    """
+    """The units that a run restarts."""
 
     units: tuple[UnitStatus, ...]
+    # SHA-256 of the files that their starts read, by path, with those of the scripts that they run
     contents: Mapping[str, str] = field(default_factory=dict)
 
 

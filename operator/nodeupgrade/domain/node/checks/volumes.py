@@ -21,41 +21,26 @@ from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim that a pod uses.
-
-    Attributes:
-        deleting: whether it is being deleted.
-        unread: why it could not be read; empty if it was.
-    """
+    """A PersistentVolumeClaim that a pod uses."""
 
     pod: str
     name: str
-    deleting: bool = False
-    unread: str = ""
+    deleting: bool = False  # whether it is being deleted
+    unread: str = ""  # why it could not be read; empty if it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volumes:
-    """The facts that the checks of volumes judge.
+    """The facts that the checks of volumes judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods.
-        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
-        gates: feature gates that are set.
-        mounted: what is mounted.
-        claims: the claims of the pods, if one of the two kubelets heeds their deletion.
-        selinux: whether SELinux is enforcing.
-    """
-
-    node: Json = field(default_factory=dict)
-    pods: tuple[Pod, ...] = ()
-    current: KubeletVersion | None = None
+    node: Json = field(default_factory=dict)  # the Node object
+    pods: tuple[Pod, ...] = ()  # the node's pods
+    current: KubeletVersion | None = None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion | None = None
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    mounted: MountedVolumes = NOTHING_MOUNTED
-    claims: tuple[VolumeClaim, ...] = ()
-    selinux: bool = False
+    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set
+    mounted: MountedVolumes = NOTHING_MOUNTED  # what is mounted
+    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
+    selinux: bool = False  # whether SELinux is enforcing
 
     def of_pods(self) -> Iterator[tuple[Pod, PodVolume]]:
         """Return the mounted volumes of pods that have not ended."""

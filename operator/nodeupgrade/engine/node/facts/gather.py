@@ -46,16 +46,12 @@ SEARCHED = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningKubelet:
-    """The running kubelet: its unit, program and arguments.
-
-    Attributes:
-        runtime: name of its runtime, as the Node reports it; empty if nobody asked.
-    """
+    """The running kubelet: its unit, program and arguments."""
 
     unit: UnitStatus
     program: PurePosixPath | None
     words: tuple[str, ...]
-    runtime: str = ""
+    runtime: str = ""  # name of its runtime, as the Node reports it; empty if nobody asked
 
 
 def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:

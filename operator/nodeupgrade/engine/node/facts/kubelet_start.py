@@ -81,15 +81,10 @@ def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitSt
 
 @dataclass(frozen=True, slots=True)
 class FilesAfter:
-    """Implements ports.files.FilesView.
+    """Implements ports.files.FilesView."""
 
-    Attributes:
-        now: the files as they are.
-        changed_files: the new content of those that change, by path.
-    """
-
-    now: FilesView
-    changed_files: Mapping[str, bytes]
+    now: FilesView  # the files as they are
+    changed_files: Mapping[str, bytes]  # the new content of those that change, by path
 
     def read(self, path: PurePosixPath) -> bytes | None:
         """Return the content; ``None`` if there is no such file."""

@@ -134,21 +134,13 @@ LARGEST_DROP_IN = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartWithFiles:
-    """A start of a kubelet.
+    """A start of a kubelet."""
 
-    Attributes:
-        files: the files that it reads.
-        words: its arguments, without the program.
-        found: the paths of the files that are to be exchanged, as found.
-        sets: variables of its environment that are set anew.
-        drops: names of variables that are set no more.
-    """
-
-    files: FilesView
-    words: tuple[str, ...]
-    found: tuple[FileFound, ...] = ()
-    sets: Mapping[str, str] = field(default_factory=dict)
-    drops: frozenset[str] = frozenset()
+    files: FilesView  # the files that it reads
+    words: tuple[str, ...]  # its arguments, without the program
+    found: tuple[FileFound, ...] = ()  # the paths of the files that are to be exchanged, as found
+    sets: Mapping[str, str] = field(default_factory=dict)  # variables of its environment that are set anew
+    drops: frozenset[str] = frozenset()  # names of variables that are set no more
 
     @property
     def exchanged(self) -> tuple[str, ...]:
