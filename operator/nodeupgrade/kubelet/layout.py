@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.settings import DEFAULTS, UNCONFIGURED, Configured, configured
+from nodeupgrade.kubelet.settings import DEFAULTS, Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion
 
 DEFAULT_ROOT = "/var/lib/kubelet"
@@ -41,7 +41,7 @@ class KubeletLayout:
     # whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default
     fails_on_cgroup_v1: bool = True
     kubeconfig: str | None = None  # path of the kubelet's kubeconfig, if it has one
-    settings: Configured = UNCONFIGURED  # the complete configuration
+    settings: Configured = Configured()  # the complete configuration
     root: str = DEFAULT_ROOT  # the kubelet's directory of state and pods
     built_in: bool = False  # whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's
     runtime: str = ""  # name of what its runtime is reached through; empty if it was not asked for

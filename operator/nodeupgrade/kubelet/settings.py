@@ -95,9 +95,6 @@ class Configured:
         return tuple(str(name) for name in value) if isinstance(value, list) else ()
 
 
-UNCONFIGURED = Configured()
-
-
 def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
     """Read a kubelet's settings.
 

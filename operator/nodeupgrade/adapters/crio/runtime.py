@@ -17,7 +17,6 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
-    AS_CONFIGURED,
     NextStart,
     RestartHazards,
     RestartTuning,
@@ -169,7 +168,7 @@ class CrioRuntime:
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""
-        return AS_CONFIGURED
+        return RestartTuning()
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return the ids that CRI-O was asked to stop, from its log; ``None`` if the log is inconclusive."""

@@ -128,9 +128,6 @@ class Dependants:
     callers: tuple[tuple[str, str], ...] = ()  # by Service, as ``namespace/name``, what the API server calls it for
 
 
-NOTHING_DEPENDS = Dependants()
-
-
 def dependants(objects: Iterable[Json]) -> Dependants:
     """Parse PodDisruptionBudgets, configurations of webhooks and APIServices; other objects are left out."""
     listed = list(objects)

@@ -111,9 +111,6 @@ class MountedVolumes:
     published_for_pods: tuple[str, ...] = ()  # those that are published in a place for each pod
 
 
-NOTHING_MOUNTED = MountedVolumes()
-
-
 def mounted_volumes(mountinfo: str) -> MountedVolumes:
     """Find the volumes in the content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace."""
     points = [str(mount.point) for mount in mounts(mountinfo)]

@@ -47,15 +47,12 @@ class OwnUids:
         return OwnUids(known=tuple(found.values()))
 
 
-NOTHING_KNOWN = OwnUids()
-
-
 def parse(data: bytes | None) -> OwnUids:
     """Read the record; what cannot be read proves nothing."""
     try:
-        return NOTHING_KNOWN if data is None else from_json(OwnUids, json.loads(data), strict=True)
+        return OwnUids() if data is None else from_json(OwnUids, json.loads(data), strict=True)
     except (ValueError, MalformedFileError):
-        return NOTHING_KNOWN
+        return OwnUids()
 
 
 def render(own: OwnUids) -> bytes:

@@ -12,10 +12,10 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
+from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.domain.node.units import UnitStart
 from nodeupgrade.domain.restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
@@ -240,7 +240,7 @@ class RunPlan:
     # the boot that the plan was made in; the plan is valid for no other, and so for no other node
     boot: BootIdentity | None = None
     cautions: tuple[Caution, ...] = ()  # warnings, reported for as long as the run is
-    tuning: RestartTuning = AS_CONFIGURED  # temporary settings for the runtime's restart
+    tuning: RestartTuning = RestartTuning()  # temporary settings for the runtime's restart
     awaited: tuple[AwaitedContainer, ...] = ()  # containers of the node's pods that do not run now
     kubelet_start: UnitStart | None = None  # how the kubelet's unit was started when the run was planned
     runtime_start: UnitStart | None = None  # likewise the runtime's
@@ -249,10 +249,10 @@ class RunPlan:
     # the package that the kubelet's program belongs to, as found; None if it belongs to none
     package: Package | None = None
     holds_package: bool = False  # whether the run holds it
-    cgroups: ExpectedCgroups = NONE_EXPECTED  # cgroups of running pods that were complete when the run was planned
+    cgroups: ExpectedCgroups = ExpectedCgroups()  # cgroups of running pods that were complete when the run was planned
     recreated: tuple[PodUid, ...] = ()  # static pods that the new kubelet is to replace
     pinned: tuple[str, ...] = ()  # manifests of static pods that keep the UID which an earlier run wrote
-    own_uids: OwnUids = NOTHING_KNOWN  # the UIDs that kubelets of this node are known to compute by themselves
+    own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
     # containers whose exit code may make a kubelet restart them, or their whole pod

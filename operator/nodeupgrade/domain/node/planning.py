@@ -30,7 +30,7 @@ from nodeupgrade.domain.node.plan import (
     StaticSource,
     StopHook,
 )
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.report import census
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
@@ -262,7 +262,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         exchanged=tuple(_exchanged(facts)),
         package=facts.surroundings.package,
         holds_package=facts.surroundings.holds_package,
-        cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
+        cgroups=ExpectedCgroups() if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),

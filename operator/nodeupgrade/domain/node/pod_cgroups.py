@@ -27,9 +27,6 @@ class ExpectedCgroups:
     places: Mapping[PodUid, str] = field(default_factory=dict)
 
 
-NONE_EXPECTED = ExpectedCgroups()
-
-
 def manages_cgroups(settings: Configured) -> bool:
     """Report whether the kubelet makes a cgroup for each pod, as it does by default."""
     return settings.text("cgroups-per-qos", "cgroupsPerQOS", "true").lower() != "false"

@@ -106,9 +106,6 @@ class RestartTuning:
         return next((file.path for file in self.files if is_drop_in(PurePosixPath(file.path))), None)
 
 
-AS_CONFIGURED = RestartTuning()
-
-
 def is_drop_in(path: PurePosixPath) -> bool:
     """Report whether a file is a systemd drop-in."""
     return path.is_relative_to(TRANSIENT_UNITS)
@@ -203,9 +200,6 @@ class RestartHazards:
     runtime: tuple[Finding, ...] = ()  # because of its version or its present state
 
 
-NO_HAZARDS = RestartHazards()
-
-
 # The containers of a node that use the runtime's own sockets, and what a restart of the runtime means to them.
 #
 # A runtime that starts removes the file of its socket and makes another one. A container that has mounted the directory
@@ -222,6 +216,3 @@ class RuntimeClients:
     mounted: Mapping[ContainerId, tuple[str, ...]] = field(default_factory=dict)
     connected: frozenset[ContainerId] = frozenset()  # containers of which a process is connected to the runtime
     unknown: str = ""  # why the connections could not be read; empty if they could
-
-
-NO_CLIENTS = RuntimeClients()

@@ -35,9 +35,6 @@ class HostFacts:
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
 
 
-NOTHING_SEEN = HostFacts()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """The facts that the checks judge."""

@@ -93,9 +93,6 @@ class Drift:
     words: tuple[str, ...] | None = None
 
 
-NO_DRIFT = Drift()
-
-
 # Work out the command line and the environment with which systemd would start the kubelet now.
 
 _WORD = re.compile(r"\$(\w+)", re.ASCII)

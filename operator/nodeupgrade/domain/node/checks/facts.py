@@ -8,21 +8,18 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
+from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.node.checks.condition import PodConditions
-from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
+from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
+from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
-from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
+from nodeupgrade.domain.node.checks.volumes import Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.runtime import (
-    AS_CONFIGURED,
-    NO_CLIENTS,
-    NO_HAZARDS,
     RestartHazards,
     RestartTuning,
     RuntimeAsFound,
@@ -88,16 +85,16 @@ class NodeFacts:
     kubelet_start: UnitStart  # how the kubelet's unit would be started now
     runtime_start: UnitStart  # how the runtime's unit would be started now
     now: datetime  # the time when the facts were gathered, by the node's clock
-    hazards: RestartHazards = NO_HAZARDS  # findings that make a restart of the runtime unsafe
-    tuning: RestartTuning = AS_CONFIGURED  # temporary settings that would make the runtime's restart gentler
-    clients: RuntimeClients = NO_CLIENTS  # the containers that use the runtime's sockets
-    host: HostFacts = NOTHING_SEEN  # properties of the host that pod admission depends on
-    drift: Drift = NO_DRIFT  # differences between the running kubelet and its next start
-    volumes_seen: Volumes = NO_VOLUMES  # what was found of the node's volumes; checks use ``volumes``
-    seen_around: HostSurroundings = NOTHING_AROUND  # what was found around the kubelet; checks use ``surroundings``
+    hazards: RestartHazards = RestartHazards()  # findings that make a restart of the runtime unsafe
+    tuning: RestartTuning = RestartTuning()  # temporary settings that would make the runtime's restart gentler
+    clients: RuntimeClients = RuntimeClients()  # the containers that use the runtime's sockets
+    host: HostFacts = HostFacts()  # properties of the host that pod admission depends on
+    drift: Drift = Drift()  # differences between the running kubelet and its next start
+    volumes_seen: Volumes = Volumes()  # what was found of the node's volumes; checks use ``volumes``
+    seen_around: HostSurroundings = HostSurroundings()  # what was found around the kubelet; checks use ``surroundings``
     files: FilesFound | None = None  # the files to exchange; None if there are none
     # the UIDs of static pods that kubelets of this node are known to compute by themselves
-    own_uids: OwnUids = NOTHING_KNOWN
+    own_uids: OwnUids = OwnUids()
     recreated: tuple[PodRef, ...] = ()  # static pods that the new kubelet is to replace
     # static pods whose manifest was changed while it names the UID that an earlier run wrote
     edited: tuple[EditedManifest, ...] = ()

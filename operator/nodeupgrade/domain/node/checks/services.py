@@ -18,7 +18,7 @@ from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.cluster import NOTHING_DEPENDS, Answering, Dependants
+from nodeupgrade.domain.node.cluster import Answering, Dependants
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes
@@ -44,7 +44,7 @@ class Clients:
     risk: Risk = Risk.NONE
     services: tuple[Answering, ...] = ()  # their ready endpoints; empty if there is no risk
     unread: str = ""  # why they could not be read; empty if they were
-    dependants: Dependants = NOTHING_DEPENDS  # what else depends on the readiness of these pods
+    dependants: Dependants = Dependants()  # what else depends on the readiness of these pods
     unread_dependants: str = ""  # why that could not be read; empty if it was
 
 

@@ -12,10 +12,10 @@ from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, PROGRAM, DpkgState, Package
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, resource_amount
 
 # The facts about what surrounds a kubelet on its host.
@@ -40,7 +40,7 @@ class PodCgroups:
     exists: bool  # whether it is there
     # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
     incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    complete: ExpectedCgroups = NONE_EXPECTED  # those that lack nothing
+    complete: ExpectedCgroups = ExpectedCgroups()  # those that lack nothing
     # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
     limit: int | None = None
     used: int | None = None  # memory that they use and that cannot be reclaimed, in bytes; None if unknown
@@ -52,7 +52,7 @@ class HostSurroundings:
 
     node: Json = field(default_factory=dict)  # the Node object
     pods: tuple[Pod, ...] = ()  # the node's pods
-    settings: Configured = UNCONFIGURED  # the configuration that the kubelet will start with
+    settings: Configured = Configured()  # the configuration that the kubelet will start with
     gates: Mapping[str, bool] = field(default_factory=dict)
     current: KubeletVersion | None = None  # version of the running kubelet; None if unknown
     target: KubeletVersion | None = None
@@ -79,9 +79,6 @@ class HostSurroundings:
         """Whether the run sees to it that the package is held."""
         wanted = self.package_policy is PackagePolicy.HOLD
         return wanted and self.package is not None and self.package.manager == DPKG
-
-
-NOTHING_AROUND = HostSurroundings()
 
 
 # Checks of what else runs on the host, and of the kubelet's own name.

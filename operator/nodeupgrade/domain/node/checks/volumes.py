@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard, named
-from nodeupgrade.domain.node.mounts import NOTHING_MOUNTED, MountedVolumes, PodVolume
+from nodeupgrade.domain.node.mounts import MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import volume_changes
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
@@ -38,7 +38,7 @@ class Volumes:
     current: KubeletVersion | None = None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set
-    mounted: MountedVolumes = NOTHING_MOUNTED  # what is mounted
+    mounted: MountedVolumes = MountedVolumes()  # what is mounted
     claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
     selinux: bool = False  # whether SELinux is enforcing
 
@@ -50,9 +50,6 @@ class Volumes:
     def alive(self) -> Iterator[Pod]:
         """Return the pods that have not ended."""
         return (pod for pod in self.pods if not pod.finished)
-
-
-NO_VOLUMES = Volumes()
 
 
 def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
