@@ -47,11 +47,7 @@ class Credentials:
 
 
 def parse(text: bytes, directory: PurePosixPath) -> Credentials:
-    """Read the current context of a kubeconfig.
-
-    Args:
-        text: the content of the file.
-        directory: the directory of the file; relative paths in it are resolved from there.
+    """Read the current context of a kubeconfig; relative paths in it are resolved from its directory.
 
     Raises:
         PrintedByProgramError: it names a program instead of credentials.
@@ -88,10 +84,6 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
 
 def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
     """Return the credentials with every path replaced by the file's content, for use outside the node's root.
-
-    Args:
-        credentials: the credentials as parsed.
-        read: reads a file by its path on the node.
 
     Raises:
         ValueError: a file does not exist.

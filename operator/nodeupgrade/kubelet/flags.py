@@ -111,13 +111,7 @@ class Arguments:
 
 
 def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
-    """Leave out flags that have no effect with ``target``, and those listed in ``remove``.
-
-    Args:
-        words: arguments of the running kubelet, without the program.
-        target: the version that is to start with them.
-        remove: flag names, with or without dashes.
-    """
+    """Leave out flags that have no effect with ``target``, and those listed in ``remove``, with or without dashes."""
     flags = tuple(_flags(words))
     remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
     listed = {canonical(name.lstrip("-").partition("=")[0]) for name in remove}

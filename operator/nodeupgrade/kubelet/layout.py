@@ -68,12 +68,7 @@ def is_drop_in(name: str) -> bool:
 
 
 def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> KubeletLayout:
-    """Read the layout of a kubelet.
-
-    Args:
-        words: the arguments, without the program.
-        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
-        runtime: name of its runtime, as the Node reports it.
+    """Read the layout of a kubelet from its arguments, and from its configuration file and the drop-ins in order.
 
     Raises:
         ValueError: a configuration file is not a YAML map, or a value is invalid.
@@ -226,14 +221,10 @@ DOCKER_REMEDY = (
 
 
 def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
-    """Report whether a running kubelet uses its dockershim.
+    """Report whether a running kubelet uses its dockershim; ``runtime`` is named as the Node reports it.
 
     Without the flag, every kubelet that has a dockershim uses it; one that has none needs an endpoint, since its
     default is containerd's.
-
-    Args:
-        settings: the kubelet's.
-        runtime: name of its runtime, as the Node reports it.
     """
     if runtime != DOCKER:
         return False

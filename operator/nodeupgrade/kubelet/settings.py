@@ -96,11 +96,7 @@ class Configured:
 
 
 def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
-    """Read a kubelet's settings.
-
-    Args:
-        words: the arguments, without the program.
-        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
+    """Read a kubelet's settings from its arguments, and from its configuration file and the drop-ins in order.
 
     Raises:
         ValueError: a configuration file is not a YAML map.

@@ -92,8 +92,7 @@ def divide_without_kubelet(
 ) -> Departures:
     """Divide differences that the restart of the runtime has brought about, while no kubelet runs.
 
-    Args:
-        asked: what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
+    ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
     """
     damage: list[Difference] = []
     ended: list[Difference] = []
@@ -248,12 +247,7 @@ def completing(pod: Pod) -> CompletingPod | None:
 
 
 def is_over(pod: CompletingPod, rules: Iterable[RuledContainer], listed: Iterable[ContainerInstance]) -> bool:
-    """Report whether a pod is over, according to the runtime's record.
-
-    Args:
-        rules: the plan's containers with restart rules.
-        listed: the containers that the runtime lists, with their exit codes; those of other pods are ignored.
-    """
+    """Report whether a pod is over, by the rules of containers and by what the runtime lists of them and of others."""
     own = {each.name: each for each in rules if each.pod == pod.pod}
     newest = newest_of(pod.pod, listed)
     if any(restarting(own.values(), pod.pod, newest.values())):

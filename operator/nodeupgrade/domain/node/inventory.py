@@ -133,12 +133,7 @@ class Inventory:
 def restarting(
     containers: Iterable[RuledContainer], pod: PodUid, listed: Iterable[ContainerInstance]
 ) -> Iterator[ContainerInstance]:
-    """Yield the ended containers of a pod whose end restarts all of its containers.
-
-    Args:
-        containers: containers with rules, of any pods.
-        listed: the containers that the runtime lists, with their exit codes; those of other pods are ignored.
-    """
+    """Yield the ended containers of a pod whose end restarts all of its containers; those of other pods are ignored."""
     newest = newest_of(pod, listed)
     for container in containers:
         ended = newest.get(container.name) if container.pod == pod else None

@@ -60,11 +60,9 @@ RPM_QUERY = ("/usr/bin/rpm", "--query", "--queryformat", "%{NAME}\\n", "--file")
 
 
 def rpm_owners(path: PurePosixPath, status: int, output: str) -> tuple[str, ...] | None:
-    """Return the names of the packages that a file belongs to; ``None`` if the answer does not tell.
+    """Return the packages that a file belongs to, by the exit status and the English output of RPM_QUERY.
 
-    Args:
-        status: exit status of RPM_QUERY for the path.
-        output: what it printed, in English.
+    ``None`` if the answer does not tell.
     """
     lines = tuple(output.split("\n")[:-1])
     if status == 1 and lines == (f"file {path} is not owned by any package",):
@@ -82,13 +80,7 @@ class PackageRecord:
 
 
 def record_of(status: bytes, name: str, architecture: str = "") -> PackageRecord | None:
-    """Return what is on record about a package; ``None`` if it is not installed.
-
-    Args:
-        status: the content of STATUS.
-        name: its name, without an architecture.
-        architecture: which of several of this name; any, if empty.
-    """
+    """Return what STATUS has on record about a package of any or one architecture; ``None`` if it is not installed."""
     for fields in _stanzas(status, name):
         words = fields.get("Status", "").split()
         found = PackageRecord(
@@ -137,10 +129,9 @@ def owner_by_dpkg(
     """Return the package that a program belongs to, from dpkg's own files.
 
     Args:
-        program: Its path.
-        lists: Each package's list of files: ``info/NAME[:ARCHITECTURE].list``.
-        diversions: Three lines for each file that packages install elsewhere: its name, the other name, by whom.
-        status: What dpkg knows of every package.
+        lists: each package's list of files: ``info/NAME[:ARCHITECTURE].list``.
+        diversions: three lines for each file that packages install elsewhere: its name, the other name, by whom.
+        status: what dpkg knows of every package.
     """
     names = listed_as(program)
     wanted = frozenset(str(name).encode() for name in names)
@@ -162,11 +153,9 @@ def _as_recorded(name: str, architecture: str, status: bytes) -> Package:
 
 
 def owner_by_rpm(owners: tuple[str, ...], locks: Iterable[bytes]) -> Package | None:
-    """Return the package that a program belongs to where rpm manages the system; the first one that is not held.
+    """Return the first of a program's packages that is not held, where rpm manages the system.
 
-    Args:
-        owners: Names of the packages that it belongs to.
-        locks: Lists of locked packages, and configuration in which packages are excluded.
+    ``locks`` are lists of locked packages, and configuration in which packages are excluded.
     """
     texts = [text.decode(errors="replace") for text in locks]
     packages = [Package(manager=RPM, name=name, held=any(_locks(text, name) for text in texts)) for name in owners]

@@ -62,11 +62,7 @@ _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
-    """Return the status of a run, finished or not, according to its journal.
-
-    Args:
-        earlier: the journals of earlier attempts, which are included once this one is over.
-    """
+    """Return the status of a run by its journal; once it is over, earlier attempts are included."""
     finished = journal.finished
     summary = summed_up((*earlier, journal))
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)

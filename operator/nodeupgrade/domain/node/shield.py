@@ -150,8 +150,7 @@ class Shielded:
         Args:
             lives: reports whether a process still runs, according to the kernel.
             memory: returns the memory in use by a container, in bytes; ``None`` if that is unknown.
-            listed: the containers of the sandbox as the runtime lists them, with their exit codes; empty if it was not
-                asked. Only needed where may_have_ended() holds.
+            listed: the sandbox's containers as the runtime lists them. Only needed where may_have_ended() holds.
         """
         ended = frozenset(c.id for c in listed if c.state is ContainerState.EXITED)
         runs = _Lives(lives, self.shared, ended)
@@ -172,10 +171,7 @@ class Shielded:
         """Return the container whose end makes a rule of the pod restart this one; ``None`` if none is known.
 
         It must have run before the upgrade and ended by itself: nobody could end it through the shield, nothing killed
-        it, and it did not depend on the runtime, which was restarted.
-
-        Args:
-            listed: the containers of the sandbox as the runtime lists them, with their exit codes.
+        it, and it did not depend on the runtime, which was restarted. ``listed`` are the sandbox's containers.
         """
         connected = {c.id for c in self.plan.containers if c.connected or c.sockets}
         for ended in restarting(self.plan.ruled, target.pod.uid, listed):
@@ -214,12 +210,7 @@ class Shielded:
     def excuse(
         self, harmed: Protected, deleted: Collection[PodUid], digest: Callable[[str], Digest | None]
     ) -> Excuse | None:
-        """Return why the harm is intended; ``None`` if it is not known to be.
-
-        Args:
-            deleted: pods that were deleted in the API.
-            digest: returns the digest of a file on the node; ``None`` if there is none.
-        """
+        """Return why the harm is intended: the pod was deleted in the API, or its manifest changed; ``None`` if neither."""
         if harmed.pod.uid in deleted:
             return Excuse.DELETED
         for source in () if self.plan.shield is None else self.plan.shield.static:

@@ -118,11 +118,7 @@ KNOWN = (
 
 
 def is_known(command: UnitCommand, contents: Mapping[str, str]) -> bool:
-    """Report whether a command is one of these.
-
-    Args:
-        contents: SHA-256 of files on the node, by path.
-    """
+    """Report whether a command is one of these, given the SHA-256 of files on the node by path."""
     return any(
         command.line == known.line
         and command.program == known.line.partition(" ")[0]

@@ -26,13 +26,10 @@ LOOK_SECONDS = 0.25
 
 
 def compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
-    """Return the present inventory, and how it differs from the plan's baseline.
+    """Return the present inventory, and how it differs from the plan's baseline, perhaps also in sandboxes' addresses.
 
     Process and start time identify an instance, so details are requested for each container only if something
     differs: the exit code shows whether a container completed meanwhile.
-
-    Args:
-        addresses: also compare the addresses of sandboxes.
     """
     now = node.runtime.inventory(full=False, addresses=addresses)
     if not (changes := unplanned(plan, now)):
@@ -162,10 +159,7 @@ RETURN_SECONDS = 300.0
 
 
 def are_back(node: Node, plan: RunPlan, *, since: AwakeTime) -> bool:
-    """Report whether every container of these pods runs again, or was kept.
-
-    Args:
-        since: when the new kubelet was first watched.
+    """Report whether every container of these pods runs again, or was kept, since the new kubelet was first watched.
 
     Raises:
         StepFailed: they do not run again in time.

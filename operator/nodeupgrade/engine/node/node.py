@@ -213,11 +213,9 @@ def wait_until_healthy(
 ) -> None:
     """Return once ``/healthz`` answers ok.
 
-    Args:
-        forgiving: whether the kubelet may exit any number of times. A new kubelet that exits twice at its start will
-            do so again, and waiting for it costs downtime (one exit may be the fault of a runtime that stops answering
-            for a moment); the old kubelet has to come up eventually.
-        watch: called repeatedly while waiting; may raise to end the wait.
+    A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
+    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``.
+    While waiting, ``watch`` is called repeatedly, and may raise.
 
     Raises:
         StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.

@@ -129,10 +129,9 @@ def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
 def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
     """Look once, and again if anything seems to have changed.
 
-    Args:
-        thorough: also look at what costs a call per item, such as start times and addresses.
-        new_kubelet: whether the new kubelet runs, and is the only one that has run since the runtime was restarted.
-            After a rollback the runtime's log does not go back far enough, so nothing counts as ended by itself.
+    If ``thorough``, also at what costs a call per item, such as start times and addresses. Unless only the new kubelet
+    has run since the runtime was restarted, the runtime's log does not go back far enough, so that nothing counts as
+    ended by itself.
     """
     found: tuple[Difference, ...] = ()
     try:

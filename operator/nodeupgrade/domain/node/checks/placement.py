@@ -247,11 +247,8 @@ def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
     """Return the effective request of a pod, as a kubelet computes it.
 
     Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
-    count if they are more than the sum of the containers', and the overhead of the runtime class is added.
-
-    Args:
-        pod: the pod.
-        as_allocated: whether a resize counts only once the kubelet has agreed to it; if not, the larger amount counts.
+    count if they are more than the sum of the containers', and the overhead of the runtime class is added. Of a resize
+    the larger amount counts; if ``as_allocated``, what the kubelet has agreed to.
 
     Raises:
         ValueError: an amount cannot be parsed.

@@ -60,13 +60,7 @@ class Traffic:
 
 
 def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:
-    """Return what a run means for endpoints.
-
-    Args:
-        target: the new kubelet.
-        policy: ``verify.readinessGuard``.
-        guarded: whether the control plane will guard the node's pods.
-    """
+    """Return what a run means for endpoints; ``guarded`` if the control plane will guard the node's pods."""
     if guarded or policy is GuardPolicy.OFF or keeps_probes(target):
         return Risk.NONE
     return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED

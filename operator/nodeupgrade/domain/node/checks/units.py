@@ -90,11 +90,7 @@ def is_harmless(command: UnitCommand) -> bool:
 
 
 def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> tuple[UnitStatus, ...]:
-    """Return units whose commands have the paths of their programs.
-
-    Args:
-        programs: the path that systemd finds for each program that a unit names without one.
-    """
+    """Return units whose commands have the paths that systemd finds for programs which they name without one."""
     return tuple(
         replace(unit, commands=tuple(replace(c, program=programs.get(c.program, c.program)) for c in unit.commands))
         for unit in units

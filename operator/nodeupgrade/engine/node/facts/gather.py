@@ -106,11 +106,7 @@ def gather(
     clients: Clients,
     then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather everything that the checks and the plan need.
-
-    Args:
-        then: what the new kubelet would be started with; ``None`` if that is what the running one was started with.
-    """
+    """Gather everything that the checks and the plan need; ``then`` is another start of the new kubelet than now."""
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
     views = tuple(parse_pod(pod) for pod in pods)

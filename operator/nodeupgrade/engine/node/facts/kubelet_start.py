@@ -21,12 +21,7 @@ SCRIPTS = frozenset({".sh", ".bash", ".py", ".pl"})
 def read_start(
     files: FilesView, unit: UnitStatus, more: Iterable[str] = (), directories: Iterable[str] = ()
 ) -> UnitStart:
-    """Return how a unit would be started now.
-
-    Args:
-        more: further files that its program reads, or that its other commands run.
-        directories: directories in which the program looks for such files.
-    """
+    """Return how a unit would be started now, with more files, and directories in which its program looks for such."""
     named = (*unit_files(unit), *environment_files(files, unit), *more)
     content = {path: files.read(PurePosixPath(path)) for path in named if not is_pattern(path)}
     found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
@@ -40,8 +35,7 @@ def read_start(
 def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:
     """Yield the programs and scripts on a disk that a unit's other commands run, as far as their lines name them.
 
-    Args:
-        exchanged: the program of the kubelet, which the run itself exchanges.
+    Not the program of the kubelet, which the run itself exchanges.
     """
     for path, is_script in ((path, path == script_of(c)) for c in unit.commands for path in paths_in(c)):
         at = PurePosixPath(path)

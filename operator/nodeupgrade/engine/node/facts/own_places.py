@@ -49,8 +49,7 @@ def _is_enforced(files: FilesView) -> bool:
 def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
     """Return why programs cannot be kept in a directory, as far as its mount tells; empty if they can.
 
-    Args:
-        labels: whether they need labels, since systemd may not execute what has that of data.
+    Programs need ``labels`` where systemd may not execute what has that of data.
     """
     if has_option("noexec", table, place):
         return "mounted noexec"

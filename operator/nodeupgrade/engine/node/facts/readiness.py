@@ -180,13 +180,9 @@ OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
 def dry_run(
     node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int, read: Iterable[PurePosixPath]
 ) -> str:
-    """Return what a program prints that is started like this, or why it could not be tried.
+    """Return what a new or an old kubelet prints that is started like this, or why it could not be tried.
 
-    Args:
-        program: the new kubelet, or the old one.
-        start: the arguments and the files that it would be started with.
-        pid: the running kubelet, whose environment it gets.
-        read: the configuration files that it would read.
+    It gets the environment of the running kubelet, ``pid``, and the configuration files that it would read.
     """
     directory = config_directory(start.words)
     there = directory is not None and node.files.changed(PurePosixPath(directory)) is not None

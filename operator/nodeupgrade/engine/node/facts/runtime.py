@@ -23,11 +23,7 @@ SERVICE = re.compile(r"[^/]+\.service")
 def find(
     node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo, kubelet: PurePosixPath | None = None
 ) -> tuple[RuntimeAsFound, UnitStart]:
-    """Examine the running runtime, and ask the program on disk how it would start with its configuration.
-
-    Args:
-        kubelet: the program of the kubelet.
-    """
+    """Examine the running runtime, and ask the program on disk how it would start with its configuration."""
     following = node.runtime.next_start(unit, info.process)
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
@@ -194,11 +190,7 @@ def with_files(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
 
 
 def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...], start: Start) -> StartWithFiles:
-    """Return the start of a kubelet with new files.
-
-    Args:
-        words: the arguments that it would be started with otherwise.
-        start: how the running kubelet was started.
+    """Return the start of a kubelet with new files, given its arguments otherwise and how the running one was started.
 
     Raises:
         Refused: an environment file is among them, and it cannot be told how the kubelet would be started with it.
