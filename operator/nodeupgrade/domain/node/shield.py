@@ -210,7 +210,7 @@ class Shielded:
     def excuse(
         self, harmed: Protected, deleted: Collection[PodUid], digest: Callable[[str], Digest | None]
     ) -> Excuse | None:
-        """Return why the harm is intended: the pod was deleted in the API, or its manifest changed; ``None`` if neither."""
+        """Return why the harm is intended: its pod was deleted, or its manifest changed; ``None`` if neither."""
         if harmed.pod.uid in deleted:
             return Excuse.DELETED
         for source in () if self.plan.shield is None else self.plan.shield.static:

@@ -75,7 +75,7 @@ def refusal_status(
 
 
 def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], instead: TaskStatus) -> TaskStatus:
-    """Return the status of a run that was rolled back, and whose next attempt never began, as ``instead`` says of it."""
+    """Return the status of a run that was rolled back, and whose next attempt, ``instead``, never began."""
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
     told = shorten(f"; not tried again: {why}", MESSAGE_LENGTH // 2)

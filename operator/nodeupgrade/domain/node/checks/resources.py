@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.checks.placement import allocatable, amounts, devic
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
-from nodeupgrade.kubelet import history, state_formats
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
 from nodeupgrade.kubelet.state import DeviceCheckpoint, fields
 from nodeupgrade.kubelethash import (
@@ -32,8 +32,8 @@ from nodeupgrade.kubelethash import (
     Reason.POD_WOULD_NOT_BE_ADMITTED,
     Hazard.DEVICES_LOST,
     Hazard.DEVICE_STATE_UNREADABLE,
-    state_formats.DEVICE_CHECKPOINT_V2,
-    state_formats.DEVICE_CHECKPOINT_V1_UNREAD,
+    history.DEVICE_CHECKPOINT_V2,
+    history.DEVICE_CHECKPOINT_V1_UNREAD,
     history.DEVICES_FORGOTTEN,
     history.DEVICE_PODS_REJECTED,
     history.DEVICES_ALLOCATED_ANEW,
@@ -55,12 +55,12 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
             yield pod, detail
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, state_formats.MEMORY_MANAGER)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Found]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if not facts.settings.pins_memory:
         return
-    if not any(map(state_formats.MEMORY_MANAGER.applies_to, facts.starting)):
+    if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
@@ -123,7 +123,7 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
 
     The old kubelet gets the checkpoint back as it was.
     """
-    listed_by_node, dropped = state_formats.DEVICE_CHECKPOINT_V2, state_formats.DEVICE_CHECKPOINT_V1_UNREAD
+    listed_by_node, dropped = history.DEVICE_CHECKPOINT_V2, history.DEVICE_CHECKPOINT_V1_UNREAD
     if not checkpoint.holdings:
         return None
     if not checkpoint.flat:
@@ -166,7 +166,7 @@ def is_guaranteed(facts: Admission, pod: Pod) -> bool:
 # Checks of what a kubelet has recorded about pods: CPUs and memory of their own, and prepared claims.
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, state_formats.CPU_STATE_V2)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.CPU_STATE_V2)
 def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every running container that has CPUs of its own is in the state file of the CPU manager.
 
@@ -182,12 +182,12 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Found]:
             yield _unrecorded(pod, container, CPU_STATE, "CPUs")
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, state_formats.MEMORY_MANAGER)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
 def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Found]:
     """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
     if not facts.settings.pins_memory:
         return
-    if facts.current is None or not state_formats.MEMORY_MANAGER.applies_to(facts.current):
+    if facts.current is None or not history.MEMORY_MANAGER.applies_to(facts.current):
         return  # nothing can be recorded yet
     entries = _entries(facts.state.get(MEMORY_STATE))
     for pod, container in _holders(facts):

@@ -8,7 +8,7 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
-from nodeupgrade.kubelet import state_formats
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
 from nodeupgrade.kubelet.state import (
     KNOWN_OF_CPUS,
@@ -38,10 +38,10 @@ DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.CPU_STATE_UNREADABLE,
     Hazard.MEMORY_STATE_UNREADABLE,
-    state_formats.CPU_STATE_V2,
-    state_formats.CPU_STATE_V1_UNREAD,
-    state_formats.STATE_AS_TEXT,
-    state_formats.MEMORY_MANAGER,
+    history.CPU_STATE_V2,
+    history.CPU_STATE_V1_UNREAD,
+    history.STATE_AS_TEXT,
+    history.MEMORY_MANAGER,
     acceptable=False,
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
@@ -57,7 +57,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.CPU_STATE_UNREADABLE,
     Hazard.MEMORY_STATE_UNREADABLE,
-    state_formats.MEMORY_MANAGER,
+    history.MEMORY_MANAGER,
     acceptable=False,
 )
 def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
@@ -76,7 +76,7 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
 
 
 def _is_read(name: str, facts: Readiness) -> bool:
-    return name != MEMORY_STATE or state_formats.MEMORY_MANAGER.applies_to(facts.target)
+    return name != MEMORY_STATE or history.MEMORY_MANAGER.applies_to(facts.target)
 
 
 def _problem(
@@ -86,13 +86,13 @@ def _problem(
         document = read_fields(data)
     except ValueError as error:
         return f"it is damaged ({error}); {REMEDY}"
-    if state_formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
+    if history.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
         return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
     return problem_of(document, target)
 
 
 def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
-    found, second, dropped = cpu_formats(document), state_formats.CPU_STATE_V2, state_formats.CPU_STATE_V1_UNREAD
+    found, second, dropped = cpu_formats(document), history.CPU_STATE_V2, history.CPU_STATE_V1_UNREAD
     if found is None:
         return None
     if not found:
@@ -126,18 +126,18 @@ DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.POD_STATE_UNREADABLE,
-    state_formats.STATUS_STATE,
-    state_formats.STATUS_STATE_CHANGED,
-    state_formats.POD_STATE,
+    history.STATUS_STATE,
+    history.STATUS_STATE_CHANGED,
+    history.POD_STATE,
 )
 def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read what the old one keeps about the resources of pods."""
-    by_default = state_formats.POD_STATE.applies_to(facts.target)
+    by_default = history.POD_STATE.applies_to(facts.target)
     if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
         return
     if by_default:
         problems = {name: _pod_state_problem(facts.state.get(name)) for name in RESIZE_STATES}
-    elif state_formats.STATUS_STATE.applies_to(facts.target):
+    elif history.STATUS_STATE.applies_to(facts.target):
         problems = {STATUS_STATE: _status_problem(facts.state.get(STATUS_STATE), facts.target)}
     else:
         return
@@ -150,13 +150,13 @@ def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.DRA_STATE_UNREADABLE,
     Hazard.STATE_UNREADABLE_ON_WAY_BACK,
-    state_formats.DRA_STATE_CHANGED,
-    state_formats.DRA_BY_DEFAULT,
+    history.DRA_STATE_CHANGED,
+    history.DRA_BY_DEFAULT,
 )
 def claims_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
-    data, changed = facts.state.get(CLAIM_STATE), state_formats.DRA_STATE_CHANGED
-    by_default = state_formats.DRA_BY_DEFAULT.applies_to(facts.target)
+    data, changed = facts.state.get(CLAIM_STATE), history.DRA_STATE_CHANGED
+    by_default = history.DRA_BY_DEFAULT.applies_to(facts.target)
     if data is None or not facts.layout.gates.get("DynamicResourceAllocation", by_default):
         return
     if changed.begins_between(facts.current, facts.target) or changed.begins_between(facts.target, facts.current):
@@ -169,10 +169,10 @@ def claims_are_readable(facts: Readiness) -> Iterator[Found]:
         yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, state_formats.POD_LEVEL_STATE)
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, history.POD_LEVEL_STATE)
 def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Found]:
     """No kubelet older than 1.36 would have to read the state that 1.36 keeps of resources at the level of pods."""
-    changed = state_formats.POD_LEVEL_STATE
+    changed = history.POD_LEVEL_STATE
     older = changed.begins_between(facts.target, facts.current) and facts.current and facts.target < facts.current
     if not older or not facts.layout.gates.get("PodLevelResourceManagers"):
         return
@@ -204,7 +204,7 @@ def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
 
     The checksum of its first format covers how Go keeps amounts in memory, which no file shows.
     """
-    changed, document = state_formats.STATUS_STATE_CHANGED, fields(data)
+    changed, document = history.STATUS_STATE_CHANGED, fields(data)
     if data is None or "checksum" not in document:
         return None if data is None else DAMAGED_FILE
     if ("data" in document) != changed.applies_to(target):

@@ -13,7 +13,7 @@ from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.mounts import MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.kubelet import volume_changes
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 # The facts about the node's volumes.
@@ -54,7 +54,7 @@ class Volumes:
 
 def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
     """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
-    return any(kubelet is not None and volume_changes.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+    return any(kubelet is not None and history.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
@@ -90,13 +90,13 @@ MIGRATION_GATES = {
 @check(
     Reason.VOLUME_NOT_KEPT,
     Hazard.VOLUME_LAYOUT_CHANGES,
-    volume_changes.BLOCK_VOLUMES_MOVED,
-    volume_changes.STAGED_VOLUMES_MOVED,
+    history.BLOCK_VOLUMES_MOVED,
+    history.STAGED_VOLUMES_MOVED,
 )
 def volumes_keep_their_place(facts: Volumes) -> Iterator[Found]:
     """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
     mounted = facts.mounted
-    staging, blocks = volume_changes.STAGED_VOLUMES_MOVED, volume_changes.BLOCK_VOLUMES_MOVED
+    staging, blocks = history.STAGED_VOLUMES_MOVED, history.BLOCK_VOLUMES_MOVED
     for change, before, after in (
         (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
         (blocks, mounted.published, mounted.published_for_pods),
@@ -111,15 +111,15 @@ def volumes_keep_their_place(facts: Volumes) -> Iterator[Found]:
     Reason.VOLUME_NOT_KEPT,
     Hazard.VOLUME_LAYOUT_CHANGES,
     Hazard.VOLUME_PLUGIN_REMOVED,
-    *volume_changes.CSI_MIGRATIONS.values(),
-    *volume_changes.VOLUME_PLUGINS_REMOVED.values(),
-    volume_changes.GIT_REPO_OFF,
+    *history.CSI_MIGRATIONS.values(),
+    *history.VOLUME_PLUGINS_REMOVED.values(),
+    history.GIT_REPO_OFF,
 )
 def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Found]:
     """The new kubelet handles every mounted volume by the plugin that mounted it."""
     for pod, volume in facts.of_pods():
-        migrated = volume_changes.CSI_MIGRATIONS.get(volume.plugin)
-        removed = volume_changes.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
+        migrated = history.CSI_MIGRATIONS.get(volume.plugin)
+        removed = history.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
         if migrated is not None and _is_migrated(facts, volume.plugin, migrated):
             detail = (
                 f"its volume {volume.name} is mounted by {volume.plugin}, and kubelet {facts.target} leaves such "
@@ -139,13 +139,13 @@ def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Found]:
 @check(
     Reason.VOLUME_NOT_KEPT,
     Hazard.VOLUME_RELABELLED,
-    volume_changes.SELINUX_MOUNTED,
+    history.SELINUX_MOUNTED,
     warns=True,
     remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
 )
 def volumes_keep_their_label(facts: Volumes) -> Iterator[Found]:
     """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
-    change = volume_changes.SELINUX_MOUNTED
+    change = history.SELINUX_MOUNTED
     claiming = [str(pod.ref) for pod in facts.alive() if any(claims_of(pod))]
     off = facts.gates.get("SELinuxMount") is False
     if facts.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
@@ -171,7 +171,7 @@ def _is_migrated(facts: Volumes, plugin: str, change: MinorChange) -> bool:
 
 
 def _git_repositories(facts: Volumes) -> Iterator[Found]:
-    change = volume_changes.GIT_REPO_OFF
+    change = history.GIT_REPO_OFF
     if facts.gates.get("GitRepoVolumeDriver") or not change.begins_between(facts.current, facts.target):
         return
     for pod in facts.alive():
@@ -193,7 +193,7 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
 @check(
     Reason.KUBELET_DEFECT,
     Hazard.VOLUME_IN_TRANSITION,
-    volume_changes.CLAIMS_UNMOUNTED,
+    history.CLAIMS_UNMOUNTED,
     remedy="choose a later patch release, or delete the pod first",
 )
 def claims_are_kept(facts: Volumes) -> Iterator[Found]:
@@ -202,7 +202,7 @@ def claims_are_kept(facts: Volumes) -> Iterator[Found]:
     Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
     counts as one.
     """
-    defect = volume_changes.CLAIMS_UNMOUNTED
+    defect = history.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
     for claim in facts.claims if harmful else ():
         if claim.deleting:
