@@ -9,7 +9,6 @@ from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
-from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.services import Traffic
@@ -139,17 +138,9 @@ class NodeFacts:
         )
 
     @property
-    def conditions(self) -> PodConditions:
-        """Return the facts about what pods are doing."""
-        seen, verify = self.traffic, self.spec.verify
-        return PodConditions(
-            pods=seen.pods,
-            inventory=self.inventory,
-            current=seen.current,
-            target=seen.target,
-            now=self.now,
-            lasts=verify.kubelet_down_budget + timedelta(seconds=seen.settle),
-        )
+    def lasts(self) -> timedelta:
+        """Return how long a run may take, from the kubelet's stop to the end of its watch."""
+        return self.spec.verify.kubelet_down_budget + timedelta(seconds=self.traffic.settle)
 
     @property
     def volumes(self) -> Volumes:
