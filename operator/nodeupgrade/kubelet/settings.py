@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import yaml
 
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.kubelet.flags import canonical
+from nodeupgrade.kubelethash import resource_amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,50 @@ class Configured:
             return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
         value = self.document.get(key)
         return tuple(str(name) for name in value) if isinstance(value, list) else ()
+
+    def eviction_hard(self, default: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the thresholds by signal below which the kubelet evicts pods.
+
+        Raises:
+            ValueError: the setting cannot be parsed.
+        """
+        given = self.amounts("eviction-hard", "evictionHard", "<")
+        if given is None:
+            return default
+        return {**default, **given} if self.document.get("mergeDefaultEvictionSettings") is True else given
+
+
+def threshold(text: str, size: int) -> Fraction:
+    """Return what a threshold stands for: an amount, or a percentage of a size.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not text.endswith("%"):
+        return resource_amount(text)
+    try:
+        return size * Fraction(text.removesuffix("%")) / 100
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"{text} is not a percentage") from error
+
+
+MOST_CPUS = 8192
+"""That Linux can have."""
+
+
+def cpus_in(listed: object) -> frozenset[int]:
+    """Parse a list of CPUs such as ``0-3,8``.
+
+    Raises:
+        ValueError: it is not such a list.
+    """
+    found = set[int]()
+    for part in [] if listed is None or listed == "" else str(listed).strip().split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > MOST_CPUS:
+            raise ValueError(f"{str(listed)[:80]} is not a list of CPUs")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def configured(words: tuple[str, ...], *configs: bytes) -> Configured:

@@ -276,11 +276,12 @@ def ahead(node: Json) -> timedelta | None:
         for entry in metadata.get("managedFields") or ()
         if entry.get("manager") == KUBELET and entry.get("subresource", "status") == "status"
     )
-    by_node, by_server = _moment(next(beats, None)), max(filter(None, map(_moment, stored)), default=None)
+    by_node, by_server = moment(next(beats, None)), max(filter(None, map(moment, stored)), default=None)
     return None if by_node is None or by_server is None else by_node - by_server
 
 
-def _moment(text: object) -> datetime | None:
+def moment(text: object) -> datetime | None:
+    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:

@@ -1,7 +1,7 @@
 """Checks of the condition of pods: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
@@ -9,6 +9,7 @@ from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.cluster import moment
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.domain.pods import Pod, Role, container_statuses
 from nodeupgrade.kubelet import history
@@ -30,15 +31,6 @@ def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
 def statuses_of(pod: Pod) -> dict[str, Json]:
     """Return the statuses of a pod's containers as the API serves them, by name."""
     return {str(status.get("name")): status for status in container_statuses(pod.raw.get("status") or {})}
-
-
-def moment(text: object) -> datetime | None:
-    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 # Warnings about pods that may end by themselves during a run, or whose loss nothing would make good.

@@ -2,14 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import resource_amount
+from nodeupgrade.kubelet.settings import threshold
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.COMMAND_LINE_DRIFTED, acceptable=False)
@@ -192,7 +191,7 @@ def disks_have_room(facts: Readiness) -> Iterator[Found]:
             if size <= 0 or signal not in thresholds:
                 continue
             try:
-                least = _amount(thresholds[signal], size)
+                least = threshold(thresholds[signal], size)
             except ValueError:
                 detail = f"the threshold {signal}<{thresholds[signal]} of evictionHard is not an amount; correct it"
                 yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
@@ -212,13 +211,13 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
     """
     memory, signal, change = facts.host.memory, "memory.available", history.HUGE_PAGES_TAKEN_OFF
     with contextlib.suppress(ValueError):  # reported by disks_have_room
-        threshold = _thresholds(facts).get(signal)
-        if threshold is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
+        least_free = _thresholds(facts).get(signal)
+        if least_free is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
             return
         pages = memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0)
         taken_off = pages if change.applies_to(facts.target) else 0
         free = memory["MemAvailable"] + pages - taken_off
-        least = _amount(threshold, memory["MemTotal"])
+        least = threshold(least_free, memory["MemTotal"])
         if free < least:
             of_pages = f"; {pages} bytes are set aside for huge pages, which count no more ({change.reference})"
             yield (
@@ -229,25 +228,7 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
 
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
     default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
-    given = facts.layout.settings.amounts("eviction-hard", "evictionHard", "<")
-    if given is None:
-        return default
-    merged = facts.layout.settings.document.get("mergeDefaultEvictionSettings") is True
-    return {**default, **given} if merged else given
-
-
-def _amount(text: str, size: int) -> Fraction:
-    """Return what a threshold stands for.
-
-    Raises:
-        ValueError: it is neither a percentage nor a quantity.
-    """
-    if not text.endswith("%"):
-        return resource_amount(text)
-    try:
-        return size * Fraction(text.removesuffix("%")) / 100
-    except ZeroDivisionError as error:
-        raise ValueError(f"{text} is not a percentage") from error
+    return facts.layout.settings.eviction_hard(default)
 
 
 CHECKS: tuple[Check[Readiness], ...] = (

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from itertools import chain
 from math import floor
 from typing import Any
@@ -18,7 +17,7 @@ from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import DEVICE_STATE
-from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.settings import Configured, cpus_in, threshold
 from nodeupgrade.kubelethash import resource_amount
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
@@ -304,7 +303,7 @@ def _reserved(settings: Configured) -> Amounts:
     system = settings.amounts("system-reserved", "systemReserved") or {}
     kube = settings.amounts("kube-reserved", "kubeReserved") or {}
     if listed := settings.text("reserved-cpus", "reservedSystemCPUs"):
-        system = {**system, CPU: str(_cpus_in(listed))}
+        system = {**system, CPU: str(len(cpus_in(listed)))}
         kube = {name: amount for name, amount in kube.items() if name != CPU}
     return amounts(system) + amounts(kube)
 
@@ -312,22 +311,14 @@ def _reserved(settings: Configured) -> Amounts:
 def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
     if (ignored := settings.flag("experimental-allocatable-ignore-eviction")) is not None and ignored != "false":
         return Amounts()
-    given = settings.amounts("eviction-hard", "evictionHard", "<")
-    if given is None:
-        given = DEFAULT_EVICTION
-    elif settings.document.get("mergeDefaultEvictionSettings") is True:
-        given = {**DEFAULT_EVICTION, **given}
+    given = settings.eviction_hard(DEFAULT_EVICTION)
     kept = {name: given[signal] for name, signal in _EVICTED.items() if signal in given}
-    return Amounts({name: _share(name, text, capacity[name]) for name, text in kept.items()})
-
-
-def _share(resource: str, text: str, capacity: int) -> int:
-    if not text.endswith("%"):
-        return _units(resource, text)
-    try:
-        return floor(capacity * Fraction(text.removesuffix("%")) / 100)
-    except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(f"{text} is not a percentage") from error
+    return Amounts(
+        {
+            name: floor(threshold(text, capacity[name])) if text.endswith("%") else _units(name, text)
+            for name, text in kept.items()
+        }
+    )
 
 
 def _requested(holder: Json) -> Amounts:
@@ -345,14 +336,3 @@ def _units(resource: str, text: str) -> int:
     """Parse one amount; kubelets round up."""
     amount = resource_amount(text) * (1000 if resource == CPU else 1)
     return -(-amount.numerator // amount.denominator)
-
-
-def _cpus_in(listed: str) -> int:
-    """Count the CPUs in a list such as ``0-3,8``."""
-    named = set[int]()
-    for part in listed.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"reservedSystemCPUs is not a list of CPUs: {listed}")
-        named.update(range(int(first), int(last or first) + 1))
-    return len(named)

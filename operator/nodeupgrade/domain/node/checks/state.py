@@ -10,6 +10,7 @@ from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
+from nodeupgrade.kubelet.settings import cpus_in
 from nodeupgrade.kubelet.state import (
     KNOWN_OF_CPUS,
     Document,
@@ -221,10 +222,6 @@ def _is_sound(document: Document) -> bool:
 # Check of pinned CPUs: a kubelet exits if its state does not account for exactly the CPUs that the node has.
 
 
-MOST = 8192
-"""CPUs that Linux can have."""
-
-
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
 def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
@@ -235,8 +232,8 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     strict = settings.cpu_options.get("strict-cpu-reservation", False)
     listed = settings.text("reserved-cpus", "reservedSystemCPUs")
     try:
-        shared, pinned = _cpus(state.get("defaultcpuset")), _pinned(state.get("entries"))
-        reserved, online = _cpus(listed), _cpus(facts.host.online_cpus)
+        shared, pinned = cpus_in(state.get("defaultcpuset")), _pinned(state.get("entries"))
+        reserved, online = cpus_in(listed), cpus_in(facts.host.online_cpus)
     except ValueError as error:
         yield f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
         return
@@ -256,22 +253,7 @@ def _pinned(entries: object) -> frozenset[int]:
     """Return all CPUs of containers, by container as up to 1.17, or by pod and container."""
     if isinstance(entries, Mapping):
         return frozenset[int]().union(*(_pinned(entry) for entry in entries.values()))
-    return _cpus(entries)
-
-
-def _cpus(text: object) -> frozenset[int]:
-    """Parse a list such as ``0-3,8``.
-
-    Raises:
-        ValueError: it is not such a list.
-    """
-    found = set[int]()
-    for part in [] if text is None or text == "" else str(text).strip().split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > MOST:
-            raise ValueError(f"{str(text)[:80]} is not a list of CPUs")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+    return cpus_in(entries)
 
 
 def _listed(cpus: frozenset[int]) -> str:
