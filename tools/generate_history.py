@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from nodeupgrade.kubelet import history, known_defects, state_formats, volume_changes
+from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
 from tools.generated import CHECKOUT, Wanted, main
 
 SOURCE = CHECKOUT / "operator" / "nodeupgrade"
 PAGE = CHECKOUT / "docs" / "generated" / "kubelet-history.md"
-TABLES: tuple[ModuleType, ...] = (changes, history, state_formats, volume_changes, known_defects)
+TABLES: tuple[ModuleType, ...] = (changes, history, known_defects)
 TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
 NEWEST = {
@@ -33,7 +33,7 @@ NEWEST = {
 
 HEAD = f"""# What changed between kubelets
 
-Generated from `kubelet/history.py`, `kubelet/volume_changes.py`, `kubelet/known_defects.py` and
+Generated from `kubelet/history.py`, `kubelet/known_defects.py` and
 `kubelethash/changes.py`; to change it: `make history`. Every difference between
 releases that nodeupgrade depends on is listed here once, with the place where upstream says so and the modules that
 rely on it. Hashes are known for 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}; how they are computed is in

@@ -13,8 +13,6 @@ TABLES = {
     SOURCE_ROOT / "nodeupgrade" / path
     for path in (
         "kubelet/history.py",
-        "kubelet/state_formats.py",
-        "kubelet/volume_changes.py",
         "kubelet/known_defects.py",
         "kubelethash/changes.py",
         "kubelethash/go/schema.py",

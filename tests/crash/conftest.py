@@ -6,13 +6,13 @@ import pytest
 
 from nodeupgrade.domain.node import journal
 from nodeupgrade.engine.node import shield, watch
-from nodeupgrade.engine.node.steps import verify
+from nodeupgrade.engine.node.steps import kubelet
 
 
 @pytest.fixture(autouse=True)
 def _looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is interrupted at its effects; the many looks between them only cost time, in thousands of runs."""
-    for module in (watch, verify, shield):
+    for module in (watch, kubelet, shield):
         monkeypatch.setattr(module, "LOOK_SECONDS", 1.0)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 
 import pytest
 
@@ -13,19 +12,9 @@ from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.engine.node import evidence, exchange, run, start_preconditions
-from nodeupgrade.engine.node.steps import (
-    STEPS,
-    hold_package,
-    pin_static_pods,
-    read_back,
-    restart_runtime,
-    rewrite_hashes,
-    save_state,
-    start_kubelet,
-    stop_kubelet,
-    swap_binary,
-    swap_files,
-)
+from nodeupgrade.engine.node.steps import STEPS, files, kubelet, runtime
+from nodeupgrade.engine.node.steps.actions import StepActions
+from nodeupgrade.engine.node.steps.before_stop import HoldPackage
 from tests.crash.harness import back, crashing, forward, joined, recorded, wrongs
 from tests.crash.states import single_strikes
 
@@ -36,15 +25,19 @@ def nothing(*_: object) -> None:
     pass
 
 
+def exchange_steps(patch: pytest.MonkeyPatch, one: Step, other: Step) -> None:
+    first, second = STEPS[one], STEPS[other]
+    patch.setitem(STEPS, one, second)
+    patch.setitem(STEPS, other, first)
+
+
 def start_before_swap(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(STEPS, Step.SWAP_BINARY, start_kubelet)
-    patch.setitem(STEPS, Step.START_KUBELET, swap_binary)
+    exchange_steps(patch, Step.SWAP_BINARY, Step.START_KUBELET)
     patch.setattr(start_preconditions, "require_new_program", nothing)
 
 
 def start_before_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(STEPS, Step.SWAP_FILES, start_kubelet)
-    patch.setitem(STEPS, Step.START_KUBELET, swap_files)
+    exchange_steps(patch, Step.SWAP_FILES, Step.START_KUBELET)
     patch.setattr(start_preconditions, "require_new_program", nothing)
 
 
@@ -53,13 +46,12 @@ def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(swap_binary, "undo", nothing)
+    patch.setattr(files.SwapBinary, "undo", nothing)
     patch.setattr(start_preconditions, "require_old_program", nothing)
 
 
 def rewrite_before_stop(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(STEPS, Step.STOP_KUBELET, rewrite_hashes)
-    patch.setitem(STEPS, Step.REWRITE_HASHES, stop_kubelet)
+    exchange_steps(patch, Step.STOP_KUBELET, Step.REWRITE_HASHES)
 
 
 def undo_in_forward_order(patch: pytest.MonkeyPatch) -> None:
@@ -87,17 +79,17 @@ def forget_half_done_steps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(run, "decide", mutant)
 
 
-def without(module: ModuleType, function: str, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, function, nothing)
+def without(step: type[StepActions], method: str, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(step, method, nothing)
 
 
 def trust_half_written_hashes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rewrite_hashes, "is_done", lambda *_: True)
-    patch.setattr(read_back, "do", nothing)
+    patch.setattr(runtime.RewriteHashes, "is_done", lambda *_: True)
+    patch.setattr(runtime.ReadBack, "do", nothing)
 
 
 def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rewrite_hashes, "_serves_another_era", lambda *_: False)
+    patch.setattr(runtime, "_serves_another_era", lambda *_: False)
 
 
 def forget_who_came(patch: pytest.MonkeyPatch) -> None:
@@ -105,8 +97,8 @@ def forget_who_came(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restart_runtime, "do", nothing)
-    patch.setattr(read_back, "do", nothing)
+    patch.setattr(runtime.RestartRuntime, "do", nothing)
+    patch.setattr(runtime.ReadBack, "do", nothing)
 
 
 def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
@@ -134,14 +126,14 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         forget_who_came,
         no_restart_and_no_look,
         fence_a_committed_node,
-        pytest.param(partial(without, hold_package, "do"), id="no hold"),
-        pytest.param(partial(without, hold_package, "undo"), id="hold stays"),
-        pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
-        pytest.param(partial(without, pin_static_pods, "undo"), id="pins stay"),
-        pytest.param(partial(without, save_state, "undo"), id="state files stay"),
-        pytest.param(partial(without, swap_files, "undo"), id="new files stay"),
-        pytest.param(partial(without, rewrite_hashes, "undo"), id="hashes stay"),
-        pytest.param(partial(without, start_kubelet, "undo"), id="new kubelet runs on"),
+        pytest.param(partial(without, HoldPackage, "do"), id="no hold"),
+        pytest.param(partial(without, HoldPackage, "undo"), id="hold stays"),
+        pytest.param(partial(without, files.PinStaticPods, "do"), id="no UIDs in manifests"),
+        pytest.param(partial(without, files.PinStaticPods, "undo"), id="pins stay"),
+        pytest.param(partial(without, files.SaveState, "undo"), id="state files stay"),
+        pytest.param(partial(without, files.SwapFiles, "undo"), id="new files stay"),
+        pytest.param(partial(without, runtime.RewriteHashes, "undo"), id="hashes stay"),
+        pytest.param(partial(without, kubelet.StartKubelet, "undo"), id="new kubelet runs on"),
     ],
 )
 def test_mutant_is_caught(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:

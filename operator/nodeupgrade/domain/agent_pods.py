@@ -68,18 +68,7 @@ def agents_of(attempt: RunId, pods: Iterable[Pod]) -> frozenset[PodUid]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodView:
-    """The agent's pod on one node, or that of its artifact.
-
-    Attributes:
-        started: whether the agent container has ever run (init containers change nothing on the node); of the
-            artifact's pod, whether its files are there.
-        blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
-            e.g. ``OutOfpods``, with the kubelet's message; empty if unknown.
-        ended: why a container exited with a non-zero code, with the kubelet's message; empty if none did.
-        running_since: when the agent container was started, as the kubelet reports; None if it does not run.
-        deleted_at: the deletion timestamp; None unless the pod is being deleted.
-        blocked_on_artifact: whether the image that cannot be pulled is the artifact's.
-    """
+    """The agent's pod on one node, or that of its artifact."""
 
     name: str
     uid: str
@@ -87,13 +76,18 @@ class AgentPodView:
     run_id: str
     phase: str
     deleting: bool
+    # whether the agent container has ever run (init containers change nothing on the node); of the artifact's pod,
+    # whether its files are there
     started: bool
     created_at: datetime
+    # when the agent container was started, as the kubelet reports; None if it does not run
     running_since: datetime | None = None
-    deleted_at: datetime | None = None
+    deleted_at: datetime | None = None  # the deletion timestamp; None unless the pod is being deleted
+    # why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod, e.g.
+    # ``OutOfpods``, with the kubelet's message; empty if unknown
     blocked: str = ""
-    ended: str = ""
-    blocked_on_artifact: bool = False
+    ended: str = ""  # why a container exited with a non-zero code, with the kubelet's message; empty if none did
+    blocked_on_artifact: bool = False  # whether the image that cannot be pulled is the artifact's
     role: PodRole = PodRole.AGENT
 
     @property

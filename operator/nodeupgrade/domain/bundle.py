@@ -44,19 +44,12 @@ class BundleError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The manifest of a bundle, stored in ``bundle.json``.
+    """The manifest of a bundle, stored in ``bundle.json``."""
 
-    Attributes:
-        version: version of nodeupgrade in the bundle.
-        python: version of the interpreter, such as `3.11.2`.
-        machine: hardware name as in `uname -m`.
-        digest: `sha256:` and 64 hex digits over names, modes and contents of all other files.
-    """
-
-    version: str
-    python: str
-    machine: str
-    digest: str
+    version: str  # version of nodeupgrade in the bundle
+    python: str  # version of the interpreter, such as `3.11.2`
+    machine: str  # hardware name as in `uname -m`
+    digest: str  # `sha256:` and 64 hex digits over names, modes and contents of all other files
 
     @property
     def name(self) -> str:

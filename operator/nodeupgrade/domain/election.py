@@ -22,50 +22,32 @@ RETRY = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
-    """The content of a Lease, without its resourceVersion.
+    """The content of a Lease, without its resourceVersion."""
 
-    Attributes:
-        holder: identity of the leader; empty if the Lease was released.
-        duration: how long the others wait after the last renewal that they saw.
-        transitions: how often the holder has changed; identifies a term of office.
-        renewed_at: the renewal as the holder's clock told it. It is compared for change only: clocks differ.
-        acquired_at: the beginning of the term, likewise.
-    """
-
-    holder: str
-    duration: timedelta
-    transitions: int = 0
-    renewed_at: str = ""
-    acquired_at: str = ""
+    holder: str  # identity of the leader; empty if the Lease was released
+    duration: timedelta  # how long the others wait after the last renewal that they saw
+    transitions: int = 0  # how often the holder has changed; identifies a term of office
+    renewed_at: str = ""  # the renewal as the holder's clock told it. It is compared for change only: clocks differ.
+    acquired_at: str = ""  # the beginning of the term, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseObservation:
-    """A Lease as a contender sees it.
+    """A Lease as a contender sees it."""
 
-    Attributes:
-        lease: None if there is none.
-        since: when this contender first saw it like this.
-    """
-
-    lease: LeaseRecord | None
-    since: float
+    lease: LeaseRecord | None  # None if there is none
+    since: float  # when this contender first saw it like this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A process that may lead.
+    """A process that may lead."""
 
-    Attributes:
-        identity: its name.
-        last_term: the highest ``transitions`` that it has seen, so that a Lease that was deleted and created again does
-            not begin to count anew.
-        leads: whether it holds the Lease for certain.
-    """
-
-    identity: str
+    identity: str  # its name
+    # the highest ``transitions`` that it has seen, so that a Lease that was deleted and created again does not begin to
+    # count anew
     last_term: int = 0
-    leads: bool = False
+    leads: bool = False  # whether it holds the Lease for certain
 
 
 @dataclass(frozen=True, slots=True)

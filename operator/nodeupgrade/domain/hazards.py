@@ -177,26 +177,16 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """An objection to touching a node or continuing a rollout, or a warning about it.
-
-    Attributes:
-        subject: what it is about, such as ``namespace/pod/container``; empty for the node or the rollout itself.
-        detail: what was seen, without a full stop.
-        severity: overrides the severity of the reason; None keeps it.
-        remedy: overrides the remedy of the reason; None keeps it, an empty one omits it.
-        check: name of the check that found it; empty if no check did.
-        accepted: whether it would forbid, had the NodeUpgrade not accepted its check.
-        owner: whose pod it is about (``Pod.owner``); empty if it is about no pod, or if that is not known.
-    """
+    """An objection to touching a node or continuing a rollout, or a warning about it."""
 
     reason: Reason
-    detail: str
-    subject: str = ""
-    severity: Severity | None = None
-    remedy: str | None = None
-    check: str = ""
-    accepted: bool = False
-    owner: str = ""
+    detail: str  # what was seen, without a full stop
+    subject: str = ""  # what it is about, such as ``namespace/pod/container``; empty for the node or the rollout itself
+    severity: Severity | None = None  # overrides the severity of the reason; None keeps it
+    remedy: str | None = None  # overrides the remedy of the reason; None keeps it, an empty one omits it
+    check: str = ""  # name of the check that found it; empty if no check did
+    accepted: bool = False  # whether it would forbid, had the NodeUpgrade not accepted its check
+    owner: str = ""  # whose pod it is about (``Pod.owner``); empty if it is about no pod, or if that is not known
 
     @property
     def weight(self) -> Severity:
@@ -218,7 +208,7 @@ class Finding:
         return f"{self.subject}: {self.detail}" if self.subject else self.detail
 
 
-def named(labels: Sequence[str]) -> str:
+def named(labels: Sequence[str], most: int = NAMED) -> str:
     """List the first few names, and how many more there are."""
-    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-    return ", ".join(labels[:NAMED]) + more
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + more

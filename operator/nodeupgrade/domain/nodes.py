@@ -36,24 +36,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One Node.
-
-    Attributes:
-        cordoned_by: UID of the NodeUpgrade whose cordon this is; empty if there is none, or if somebody else has
-            cordoned the node since.
-        stale_mark: the annotation of a cordon that is gone; somebody has uncordoned the node, and maybe cordoned it
-            again. Empty if there is none.
-        ready_changed: when its Ready condition last changed; None if it does not say.
-        runtime: ``containerRuntimeVersion`` as the node reports it: name, ``://``, version.
-        platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
-        os_image: name and version of the operating system's distribution; empty if the node does not report them.
-        pressures: the conditions among PRESSURES that are True.
-        maintenance: the conditions among MAINTENANCE that are True, and not ours.
-        announced: whether the node has our own condition MaintenanceInProgress.
-        reboots: whether kured says that it reboots the node.
-        skip: why an annotation asks to leave the node out; None if none does.
-        hold: why an annotation asks to wait with the node; None if none does.
-    """
+    """One Node."""
 
     name: NodeName
     uid: str
@@ -61,19 +44,24 @@ class NodeView:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     unschedulable: bool
+    # UID of the NodeUpgrade whose cordon this is; empty if there is none, or if somebody else has cordoned the node
+    # since
     cordoned_by: str
     ready: bool
     kubelet_version: str
-    runtime: str
-    platform: str
+    runtime: str  # ``containerRuntimeVersion`` as the node reports it: name, ``://``, version
+    platform: str  # operating system and architecture, such as ``linux-amd64``, as in spec.artifact
+    # name and version of the operating system's distribution; empty if the node does not report them
     os_image: str = ""
-    ready_changed: datetime | None = None
-    pressures: tuple[str, ...] = ()
-    maintenance: tuple[str, ...] = ()
-    announced: bool = False
-    reboots: bool = False
-    skip: str | None = None
-    hold: str | None = None
+    ready_changed: datetime | None = None  # when its Ready condition last changed; None if it does not say
+    pressures: tuple[str, ...] = ()  # the conditions among PRESSURES that are True
+    maintenance: tuple[str, ...] = ()  # the conditions among MAINTENANCE that are True, and not ours
+    announced: bool = False  # whether the node has our own condition MaintenanceInProgress
+    reboots: bool = False  # whether kured says that it reboots the node
+    skip: str | None = None  # why an annotation asks to leave the node out; None if none does
+    hold: str | None = None  # why an annotation asks to wait with the node; None if none does
+    # the annotation of a cordon that is gone; somebody has uncordoned the node, and maybe cordoned it again. Empty if
+    # there is none.
     stale_mark: str = ""
 
     @property

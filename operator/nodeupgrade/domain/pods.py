@@ -60,17 +60,13 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration of a pod.
-
-    Attributes:
-        seconds: for how long; ``None`` for ever.
-    """
+    """A toleration of a pod."""
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    seconds: int | None = None
+    seconds: int | None = None  # for how long; None for ever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,45 +79,31 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """The status of a container as the API reports it.
-
-    Attributes:
-        previous_finished_at: when the last instance that ended did so; None if none did.
-        previous_exit_code: with which code that instance ended; None if it is not known.
-        restarted_with_pod: whether that instance was removed since a rule of the pod restarts all containers.
-        startup_probed: whether its spec has a startup probe.
-    """
+    """The status of a container as the API reports it."""
 
     name: str
     container_id: str
     restart_count: int
     running: bool
-    previous_finished_at: datetime | None = None
-    previous_exit_code: int | None = None
+    previous_finished_at: datetime | None = None  # when the last instance that ended did so; None if none did
+    previous_exit_code: int | None = None  # with which code that instance ended; None if it is not known
+    # whether that instance was removed since a rule of the pod restarts all containers
     restarted_with_pod: bool = False
-    startup_probed: bool = False
+    startup_probed: bool = False  # whether its spec has a startup probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod.
+    """One pod."""
 
-    Attributes:
-        ref: identifies the pod as the runtime knows it; for a mirror pod, with the UID of its static pod.
-        from_manifest: whether it was read from a manifest on the node because the API server has no mirror pod.
-        terminating: whether it is being deleted.
-        finished: whether its phase is Succeeded or Failed, so that none of its containers will run again.
-        running: name and ID of every container that is reported running.
-    """
-
-    ref: PodRef
+    ref: PodRef  # identifies the pod as the runtime knows it; for a mirror pod, with the UID of its static pod
     containers: tuple[PodContainer, ...]
     restart_policy: str
-    terminating: bool
-    finished: bool
-    from_manifest: bool
+    terminating: bool  # whether it is being deleted
+    finished: bool  # whether its phase is Succeeded or Failed, so that none of its containers will run again
+    from_manifest: bool  # whether it was read from a manifest on the node because the API server has no mirror pod
     raw: Json
-    running: tuple[tuple[str, ContainerId], ...] = ()
+    running: tuple[tuple[str, ContainerId], ...] = ()  # name and ID of every container that is reported running
 
     def __str__(self) -> str:
         return str(self.ref)

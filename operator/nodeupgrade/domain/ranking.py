@@ -13,19 +13,12 @@ _ORDER = tuple(Severity)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Findings of one check about pods, with one remedy; or a single finding about the node.
+    """Findings of one check about pods, with one remedy; or a single finding about the node."""
 
-    Attributes:
-        first: the first of the findings.
-        subjects: the pods or containers that they are about, as the findings name them.
-        pods: the pods that they are about, as ``namespace/pod``.
-        owners: whose pods these are, with their number, most pods first.
-    """
-
-    first: Finding
-    subjects: tuple[str, ...]
-    pods: tuple[str, ...]
-    owners: tuple[tuple[str, int], ...]
+    first: Finding  # the first of the findings
+    subjects: tuple[str, ...]  # the pods or containers that they are about, as the findings name them
+    pods: tuple[str, ...]  # the pods that they are about, as ``namespace/pod``
+    owners: tuple[tuple[str, int], ...]  # whose pods these are, with their number, most pods first
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Group, ...]:

@@ -22,17 +22,11 @@ GATE = "RestartAllContainersOnContainerExits"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitRule:
-    """One rule of a container.
+    """One rule of a container."""
 
-    Attributes:
-        codes: exit codes.
-        listed: whether it applies to these codes, or to all others.
-        whole_pod: whether it restarts all containers of the pod, or only its own.
-    """
-
-    codes: tuple[int, ...]
-    listed: bool = True
-    whole_pod: bool = False
+    codes: tuple[int, ...]  # exit codes
+    listed: bool = True  # whether it applies to these codes, or to all others
+    whole_pod: bool = False  # whether it restarts all containers of the pod, or only its own
 
     def applies(self, exit_code: int) -> bool:
         """Report whether it is about this exit code."""

@@ -34,30 +34,20 @@ class Material:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The API server's address, and the credentials for it.
-
-    Attributes:
-        server_name: the name to expect in the server's certificate, if it is not the host.
-        authority: the CA certificates that the server is verified with; if not set, those of the system.
-        token: the bearer token.
-    """
+    """The API server's address, and the credentials for it."""
 
     host: str
     port: int
     path: str
-    server_name: str | None
-    authority: Material
+    server_name: str | None  # the name to expect in the server's certificate, if it is not the host
+    authority: Material  # the CA certificates that the server is verified with; if not set, those of the system
     certificate: Material
     key: Material
-    token: Material
+    token: Material  # the bearer token
 
 
 def parse(text: bytes, directory: PurePosixPath) -> Credentials:
-    """Read the current context of a kubeconfig.
-
-    Args:
-        text: the content of the file.
-        directory: the directory of the file; relative paths in it are resolved from there.
+    """Read the current context of a kubeconfig; relative paths in it are resolved from its directory.
 
     Raises:
         PrintedByProgramError: it names a program instead of credentials.
@@ -94,10 +84,6 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
 
 def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
     """Return the credentials with every path replaced by the file's content, for use outside the node's root.
-
-    Args:
-        credentials: the credentials as parsed.
-        read: reads a file by its path on the node.
 
     Raises:
         ValueError: a file does not exist.

@@ -17,20 +17,14 @@ from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeaninglessFlag:
-    """A flag whose removal changes nothing.
-
-    Attributes:
-        since: the change that made kubelets reject it.
-        values: the values for which this holds; empty for all.
-        remote_only: whether this holds only if the runtime is remote, by the command line or because no other exists.
-        boolean: whether the flag takes no separate value.
-    """
+    """A flag whose removal changes nothing."""
 
     name: str
-    since: MinorChange
-    values: frozenset[str] = frozenset()
+    since: MinorChange  # the change that made kubelets reject it
+    values: frozenset[str] = frozenset()  # the values for which this holds; empty for all
+    # whether this holds only if the runtime is remote, by the command line or because no other exists
     remote_only: bool = False
-    boolean: bool = False
+    boolean: bool = False  # whether the flag takes no separate value
 
 
 MEANINGLESS = (
@@ -117,13 +111,7 @@ class Arguments:
 
 
 def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
-    """Leave out flags that have no effect with ``target``, and those listed in ``remove``.
-
-    Args:
-        words: arguments of the running kubelet, without the program.
-        target: the version that is to start with them.
-        remove: flag names, with or without dashes.
-    """
+    """Leave out flags that have no effect with ``target``, and those listed in ``remove``, with or without dashes."""
     flags = tuple(_flags(words))
     remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
     listed = {canonical(name.lstrip("-").partition("=")[0]) for name in remove}

@@ -2,8 +2,7 @@
 
 Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
 a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
-other modules need too are re-exported here. Changes of volumes are in `kubelet.volume_changes`, those of state files in
-`kubelet.state.formats`, releases that are better not chosen in `kubelet.known_defects`.
+other modules need too are re-exported here. Releases that are better not chosen are in `kubelet.known_defects`.
 `docs/generated/kubelet-history.md` is generated from all of these modules and names those that rely on each change.
 """
 
@@ -18,23 +17,18 @@ Release: TypeAlias = tuple[int, int]
 """Minor and patch of a Kubernetes 1.x release."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ServerChange(MinorChange):
     """A change of the API server, from one minor on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReleaseDefect:
-    """A defect of particular kubelet releases.
+    """A defect of particular kubelet releases."""
 
-    Attributes:
-        what: the defect, as a sentence.
-        link: the upstream issue or pull request.
-        releases: ranges as first and last affected release; the last one is `None` if there is no fix yet.
-    """
-
-    what: str
-    link: str
+    link: str  # the upstream issue or pull request
+    what: str  # the defect, as a sentence
+    # ranges as first and last affected release; the last one is `None` if there is no fix yet
     releases: tuple[tuple[Release, Release | None], ...]
 
     def affects(self, kubelet: KubeletVersion) -> bool:
@@ -76,217 +70,128 @@ STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
 # --- what keeps a kubelet from starting ----------------------------------------------------------------------------
 
-ALLOW_PRIVILEGED_REMOVED = MinorChange(
-    what="The flag `--allow-privileged` is rejected.",
-    link=pull(77820),
-    first=15,
-)
-DOCKERSHIM_REMOVED = MinorChange(
-    what="The dockershim is removed, and its flags are rejected.",
-    link=enhancement(2221),
-    first=24,
-)
+ALLOW_PRIVILEGED_REMOVED = MinorChange(15, pull(77820), "The flag `--allow-privileged` is rejected.")
+DOCKERSHIM_REMOVED = MinorChange(24, enhancement(2221), "The dockershim is removed, and its flags are rejected.")
 LOGGING_FLAGS_REMOVED = MinorChange(
-    what="The flags of the logging library are rejected, except `--v` and `--vmodule`.",
-    link=pull(112120),
-    first=26,
+    26, pull(112120), "The flags of the logging library are rejected, except `--v` and `--vmodule`."
 )
-CONTAINER_RUNTIME_FLAG_REMOVED = MinorChange(
-    what="The flag `--container-runtime` is rejected.",
-    link=pull(114017),
-    first=27,
-)
-PAUSE_IMAGE_FLAG_REMOVED = MinorChange(
-    what="The flag `--pod-infra-container-image` is rejected.",
-    link=pull(133779),
-    first=35,
-)
+CONTAINER_RUNTIME_FLAG_REMOVED = MinorChange(27, pull(114017), "The flag `--container-runtime` is rejected.")
+PAUSE_IMAGE_FLAG_REMOVED = MinorChange(35, pull(133779), "The flag `--pod-infra-container-image` is rejected.")
 CADVISOR_FLAGS_REMOVED = MinorChange(
-    what="The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
-    link=pull(139870),
-    first=37,
+    37,
+    pull(139870),
+    "The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
 )
-CRI_V1_REQUIRED = MinorChange(
-    what="A runtime that does not serve CRI v1 is refused.",
-    link=pull(110618),
-    first=26,
-)
+CRI_V1_REQUIRED = MinorChange(26, pull(110618), "A runtime that does not serve CRI v1 is refused.")
 CGROUP_V1_REFUSED = MinorChange(
-    what="Without `failCgroupV1: false` the kubelet does not start on cgroup v1.",
-    link=pull(134298),
-    first=35,
+    35, pull(134298), "Without `failCgroupV1: false` the kubelet does not start on cgroup v1."
 )
 
 LIMITED_SWAP_NEEDS_V2 = MinorChange(
-    what="With `NodeSwap`, on by default, the kubelet does not start on cgroup v1 if `swapBehavior` is `LimitedSwap`.",
-    link=pull(123738),
-    first=30,
+    30,
+    pull(123738),
+    "With `NodeSwap`, on by default, the kubelet does not start on cgroup v1 if `swapBehavior` is `LimitedSwap`.",
 )
-AWS_CLOUD_REMOVED = MinorChange(
-    what="The built-in cloud provider `aws` is removed.",
-    link=pull(115838),
-    first=27,
-)
+AWS_CLOUD_REMOVED = MinorChange(27, pull(115838), "The built-in cloud provider `aws` is removed.")
 CLOUDS_OFF = MinorChange(
-    what="Built-in cloud providers are refused, unless `DisableCloudProviders` is turned off.",
-    link=pull(117503),
-    first=29,
+    29, pull(117503), "Built-in cloud providers are refused, unless `DisableCloudProviders` is turned off."
 )
-CLOUDS_REMOVED = MinorChange(
-    what="Of cloud providers, only `external` is accepted.",
-    link=enhancement(2395),
-    first=31,
-)
-CREDENTIAL_PROVIDERS = MinorChange(
-    what="Credential providers for images are used without a feature gate.",
-    link=pull(108847),
-    first=24,
-)
+CLOUDS_REMOVED = MinorChange(31, enhancement(2395), "Of cloud providers, only `external` is accepted.")
+CREDENTIAL_PROVIDERS = MinorChange(24, pull(108847), "Credential providers for images are used without a feature gate.")
 CREDENTIAL_PROVIDERS_STRICT = MinorChange(
-    what="The configuration of credential providers may not have unknown fields.",
-    link=pull(128062),
-    first=32,
+    32, pull(128062), "The configuration of credential providers may not have unknown fields."
 )
-WATCHDOG = MinorChange(
-    what="The kubelet reports to systemd's watchdog.",
-    link=pull(127566),
-    first=32,
-)
+WATCHDOG = MinorChange(32, pull(127566), "The kubelet reports to systemd's watchdog.")
 IMAGE_PULLS_VERIFIED = MinorChange(
-    what="Who may use an image that is on the node is verified by default (`KubeletEnsureSecretPulledImages`).",
-    link=pull(135228),
-    first=35,
+    35,
+    pull(135228),
+    "Who may use an image that is on the node is verified by default (`KubeletEnsureSecretPulledImages`).",
 )
-IMAGE_INODES = MinorChange(
-    what="The default of `evictionHard` contains `imagefs.inodesFree`.",
-    link=pull(121834),
-    first=30,
-)
+IMAGE_INODES = MinorChange(30, pull(121834), "The default of `evictionHard` contains `imagefs.inodesFree`.")
 HUGE_PAGES_TAKEN_OFF = MinorChange(
-    what="Memory that is set aside for huge pages does not count as available where pods are evicted for memory.",
-    link=pull(138127),
-    first=37,
+    37,
+    pull(138127),
+    "Memory that is set aside for huge pages does not count as available where pods are evicted for memory.",
 )
-EVENTS_UNLIMITED = MinorChange(
-    what="`eventRecordQPS: 0` means no limit.",
-    link=pull(117119),
-    first=37,
-)
+EVENTS_UNLIMITED = MinorChange(37, pull(117119), "`eventRecordQPS: 0` means no limit.")
 MEMORY_QOS = MinorChange(
-    what="Memory of containers is protected, and throttled by `memoryThrottlingFactor`, on cgroup v2 (`MemoryQoS`).",
-    link=enhancement(2570),
-    first=37,
+    37,
+    enhancement(2570),
+    "Memory of containers is protected, and throttled by `memoryThrottlingFactor`, on cgroup v2 (`MemoryQoS`).",
 )
 
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
-    what="If the runtime reports its cgroup driver, that one is used instead of the configured one.",
-    link=pull(125828),
-    first=31,
+    31, pull(125828), "If the runtime reports its cgroup driver, that one is used instead of the configured one."
 )
 
 # --- probes, and what the API shows of a node and its pods -----------------------------------------------------------
 
 ALL_CONTAINERS_RESTART = MinorChange(
-    what="The exit of a container may restart all containers of its pod, by a rule of the pod.",
-    link=enhancement(5532),
-    first=36,
+    36, enhancement(5532), "The exit of a container may restart all containers of its pod, by a rule of the pod."
 )
-STARTUP_PROBES = MinorChange(
-    what="Startup probes run without a feature gate.",
-    link=enhancement(950),
-    first=18,
-)
-EXEC_PROBES_TIMED = MinorChange(
-    what="An exec probe that exceeds its timeout fails.",
-    link=pull(94115),
-    first=20,
-)
-PROBES_KEPT = MinorChange(
-    what="A kubelet keeps its probe results across a restart.",
-    link=enhancement(4781),
-    first=35,
-)
+STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
+EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
+PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")
 NODE_STEADY = MinorChange(
-    what="A starting kubelet reports its node only after it has queried its runtime.",
-    link=pull(124430),
-    first=31,
+    31, pull(124430), "A starting kubelet reports its node only after it has queried its runtime."
 )
 SIDECAR_STOPS_RESTARTS = ReleaseDefect(
-    what="In a pod with a sidecar that has a startup probe, crashed containers are not restarted.",
-    link=issue(136910),
+    issue(136910),
+    "In a pod with a sidecar that has a startup probe, crashed containers are not restarted.",
     releases=(((35, 0), (35, 3)),),
 )
 
 # --- admission, which a kubelet repeats for every pod when it starts -------------------------------------------------
 
 SIDECARS_BY_DEFAULT = MinorChange(
-    what="Sidecars are admitted unless their feature gate is turned off.",
-    link=enhancement(753),
-    first=29,
+    29, enhancement(753), "Sidecars are admitted unless their feature gate is turned off."
 )
 OS_LABEL_COMPARED = MinorChange(
-    what="A pod whose label `kubernetes.io/os` names another system is rejected.",
-    link=pull(105292),
-    first=23,
+    23, pull(105292), "A pod whose label `kubernetes.io/os` names another system is rejected."
 )
-TAINTS_CHECKED = MinorChange(
-    what="A pod that does not tolerate a NoExecute taint is rejected.",
-    link=pull(101218),
-    first=24,
-)
+TAINTS_CHECKED = MinorChange(24, pull(101218), "A pod that does not tolerate a NoExecute taint is rejected.")
 APPARMOR_PROFILES_LOOKED_UP = MinorChange(
-    what="A pod whose AppArmor profile is not loaded may be rejected; later this is left to the runtime.",
-    link=pull(97966),
-    first=4,
+    4,
+    pull(97966),
+    "A pod whose AppArmor profile is not loaded may be rejected; later this is left to the runtime.",
     last=26,
 )
-
 INIT_CONTAINERS_REMEMBERED = MinorChange(
-    what="In a pod with a running container no init container runs again, even if the runtime has forgotten it.",
-    link=pull(96572),
-    first=21,
+    21,
+    pull(96572),
+    "In a pod with a running container no init container runs again, even if the runtime has forgotten it.",
 )
 USER_NAMESPACES = MinorChange(
-    what="Pods may have user namespaces, which the kubelet records in the directory of each pod.",
-    link=enhancement(127),
-    first=25,
+    25, enhancement(127), "Pods may have user namespaces, which the kubelet records in the directory of each pod."
 )
 USER_NAMESPACES_BY_DEFAULT = MinorChange(
-    what="Pods may have user namespaces unless the feature gate is turned off.",
-    link=enhancement(127),
-    first=33,
+    33, enhancement(127), "Pods may have user namespaces unless the feature gate is turned off."
 )
 GROUPS_POLICY_CHECKED = MinorChange(
-    what="A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
-    link=enhancement(3619),
-    first=33,
+    33,
+    enhancement(3619),
+    "A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
 )
-STATIC_PODS_BY_THEMSELVES = MinorChange(
-    what="Static pods that refer to objects of the API are not run.",
-    link=pull(131837),
-    first=34,
-)
+STATIC_PODS_BY_THEMSELVES = MinorChange(34, pull(131837), "Static pods that refer to objects of the API are not run.")
 LABELS_READ_TOO_EARLY = ReleaseDefect(
-    what="Pods are admitted before the Node has been read, by the labels that the kubelet itself sets.",
-    link=pull(94087),
+    pull(94087),
+    "Pods are admitted before the Node has been read, by the labels that the kubelet itself sets.",
     releases=(((5, 0), (18, 15)), ((19, 0), (19, 7)), ((20, 0), (20, 2))),
 )
 SIDECAR_PORTS_IGNORED = ReleaseDefect(
-    what="The host ports of sidecars do not count when pods are admitted.",
-    link=pull(132040),
-    releases=(((28, 0), (33, 5)),),
+    pull(132040), "The host ports of sidecars do not count when pods are admitted.", releases=(((28, 0), (33, 5)),)
 )
 ENDED_PODS_ADMITTED = ReleaseDefect(
-    what="Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
-    link=issue(126341),
+    issue(126341),
+    "Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
     releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
 )
 
 
 def _safe_sysctls(first: int, link: str, *names: str) -> dict[str, MinorChange]:
-    return {name: MinorChange(what=f"The sysctl `{name}` is allowed.", link=link, first=first) for name in names}
+    return {name: MinorChange(first, link, f"The sysctl `{name}` is allowed.") for name in names}
 
 
 SAFE_SYSCTLS: Mapping[str, MinorChange] = {
@@ -316,74 +221,156 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
 # --- devices ---------------------------------------------------------------------------------------------------------
 
 DEVICES_FORGOTTEN = ReleaseDefect(
-    what="The device checkpoint of a kubelet before 1.20 is not read.",
-    link=issue(102880),
-    releases=(((20, 0), (21, 5)),),
+    issue(102880), "The device checkpoint of a kubelet before 1.20 is not read.", releases=(((20, 0), (21, 5)),)
 )
 DEVICE_PODS_REJECTED = ReleaseDefect(
-    what="Running pods with devices are rejected when a kubelet starts.",
-    link=issue(118559),
+    issue(118559),
+    "Running pods with devices are rejected when a kubelet starts.",
     releases=(((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5))),
 )
 DEVICES_ALLOCATED_ANEW = ReleaseDefect(
-    what="Devices are reallocated for containers that do not run, such as completed init containers.",
-    link=issue(138446),
+    issue(138446),
+    "Devices are reallocated for containers that do not run, such as completed init containers.",
     releases=(((25, 10), None),),
 )
 RESTARTED_NOT_FOUND = ReleaseDefect(
-    what="A container that was restarted earlier is treated as not running, and loses its devices.",
-    link=pull(135485),
+    pull(135485),
+    "A container that was restarted earlier is treated as not running, and loses its devices.",
     releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
 )
 
 # --- the network -----------------------------------------------------------------------------------------------------
 
 MARKING_CHAINS_GONE = MinorChange(
-    what="The kubelet does not create the iptables chains `KUBE-MARK-MASQ` and `KUBE-MARK-DROP`.",
-    link=pull(114472),
-    first=27,
+    27, pull(114472), "The kubelet does not create the iptables chains `KUBE-MARK-MASQ` and `KUBE-MARK-DROP`."
 )
 
 # --- API servers -----------------------------------------------------------------------------------------------------
 
 THREE_MINORS_BEHIND = MinorChange(
-    what="A kubelet may be three minors older than its API server, not just two.",
-    link=enhancement(3935),
-    first=25,
+    25, enhancement(3935), "A kubelet may be three minors older than its API server, not just two."
 )
 ENDPOINT_SLICES_MADE = ServerChange(
-    what="The controllers create EndpointSlices by default; 1.17 serves the API, but has no objects.",
-    link=enhancement(752),
-    first=18,
+    18, enhancement(752), "The controllers create EndpointSlices by default; 1.17 serves the API, but has no objects."
 )
-ENDPOINT_SLICES_STABLE = ServerChange(
-    what="EndpointSlices are served as `discovery.k8s.io/v1`.",
-    link=enhancement(752),
-    first=21,
-)
+ENDPOINT_SLICES_STABLE = ServerChange(21, enhancement(752), "EndpointSlices are served as `discovery.k8s.io/v1`.")
 WEBHOOKS_STABLE = ServerChange(
-    what="Configurations of webhooks are served as `admissionregistration.k8s.io/v1`.",
-    link=pull(79549),
-    first=16,
+    16, pull(79549), "Configurations of webhooks are served as `admissionregistration.k8s.io/v1`."
 )
 DISRUPTION_BUDGETS_STABLE = ServerChange(
-    what="PodDisruptionBudgets are served as `policy/v1`, in which an empty selector selects all pods.",
-    link=pull(99290),
-    first=21,
+    21, pull(99290), "PodDisruptionBudgets are served as `policy/v1`, in which an empty selector selects all pods."
 )
 NODE_LIFECYCLE_CONDITIONS = ServerChange(
-    what="Conditions of Nodes that say that a node is drained or maintained have well-known types (no controller reads "
-    "them yet).",
-    link=enhancement(5683),
-    first=37,
+    37,
+    enhancement(5683),
+    "Conditions of Nodes that say that a node is drained or maintained have well-known types (no controller reads"
+    " them yet).",
 )
-CORDONED_NODES_SERVE = ServerChange(
-    what="Load balancers of cloud providers keep cordoned nodes.",
-    link=pull(90823),
-    first=19,
-)
+CORDONED_NODES_SERVE = ServerChange(19, pull(90823), "Load balancers of cloud providers keep cordoned nodes.")
 ADMISSION_POLICIES = ServerChange(
-    what="ValidatingAdmissionPolicies (for the readiness guard) are served as `admissionregistration.k8s.io/v1`.",
-    link=enhancement(3488),
-    first=30,
+    30,
+    enhancement(3488),
+    "ValidatingAdmissionPolicies (for the readiness guard) are served as `admissionregistration.k8s.io/v1`.",
+)
+
+
+# --- volumes ---------------------------------------------------------------------------------------------------------
+
+
+BLOCK_VOLUMES_MOVED = MinorChange(
+    17, pull(74026), "CSI drivers publish block volumes below a directory for each volume."
+)
+STAGED_VOLUMES_MOVED = MinorChange(
+    24,
+    pull(107065),
+    "CSI drivers stage volumes in a directory that is named after driver and volume, not after the PV.",
+)
+CSI_MIGRATIONS: Mapping[str, MinorChange] = {
+    plugin: MinorChange(first, pull(number), f"The CSI driver takes over volumes of the plugin `{plugin}` by default.")
+    for plugin, first, number in (
+        ("kubernetes.io/cinder", 21, 98538),
+        ("kubernetes.io/aws-ebs", 23, 106098),
+        ("kubernetes.io/gce-pd", 23, 104722),
+        ("kubernetes.io/azure-disk", 23, 104670),
+        ("kubernetes.io/azure-file", 24, 105070),
+        ("kubernetes.io/vsphere-volume", 25, 103523),
+        ("kubernetes.io/portworx-volume", 31, 125016),
+    )
+}
+"""Plugins whose volumes a CSI driver takes over, by name."""
+
+VOLUME_PLUGINS_REMOVED: Mapping[str, MinorChange] = {
+    plugin: MinorChange(first, pull(number), f"The volume plugin `{plugin}` is removed.")
+    for plugin, first, number in (
+        ("kubernetes.io/scaleio", 22, 101685),
+        ("kubernetes.io/flocker", 25, 111618),
+        ("kubernetes.io/quobyte", 25, 111619),
+        ("kubernetes.io/storageos", 25, 111620),
+        ("kubernetes.io/glusterfs", 26, 112015),
+        ("kubernetes.io/cephfs", 31, 124544),
+        ("kubernetes.io/rbd", 31, 124546),
+    )
+}
+"""Plugins that no CSI driver takes over by default, by name."""
+
+GIT_REPO_OFF = MinorChange(
+    33, pull(129923), "Volumes of the type `gitRepo` are not set up unless the gate `GitRepoVolumeDriver` is on."
+)
+SELINUX_MOUNTED = MinorChange(
+    37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."
+)
+CLAIMS_UNMOUNTED = ReleaseDefect(
+    pull(130335),
+    "A starting kubelet unmounts volumes of running pods whose PersistentVolumeClaim is being deleted.",
+    releases=(((10, 0), (30, 11)), ((31, 0), (31, 7)), ((32, 0), (32, 3))),
+)
+
+
+# --- state files -----------------------------------------------------------------------------------------------------
+
+
+CPU_STATE_V2 = MinorChange(18, pull(84462), "`cpu_manager_state` has a second format, which older kubelets refuse.")
+CPU_STATE_V1_UNREAD = MinorChange(
+    37,
+    pull(139068),
+    "`cpu_manager_state` is no longer read in its first format, which stays on disk while nothing is pinned.",
+)
+STATE_AS_TEXT = MinorChange(
+    37,
+    pull(139102),
+    "The state of the CPU and memory managers is kept a second time, as text with a checksum of its own.",
+)
+MEMORY_MANAGER = MinorChange(21, enhancement(1769), "The kubelet has a memory manager, with a state file.")
+DEVICE_CHECKPOINT_V1_UNREAD = MinorChange(
+    31, pull(123398), "The device checkpoint of a kubelet before 1.20 is no longer read."
+)
+DEVICE_CHECKPOINT_V2 = MinorChange(20, issue(102880), "The device checkpoint has a second format.")
+STATUS_STATE = MinorChange(
+    27,
+    enhancement(1287),
+    "With `InPlacePodVerticalScaling`, the kubelet exits if it cannot read `pod_status_manager_state`.",
+    last=32,
+)
+STATUS_STATE_CHANGED = MinorChange(
+    32,
+    pull(126620),
+    "`pod_status_manager_state` has a new format; a kubelet that reads it exits if it finds the other one.",
+)
+POD_STATE = MinorChange(
+    33,
+    pull(130599),
+    "With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
+    "or `actuated_pods_state`.",
+)
+POD_LEVEL_STATE = MinorChange(
+    36,
+    pull(137751),
+    "With `PodLevelResourceManagers`, the state of the CPU and memory managers is in a format that others refuse.",
+    last=36,
+)
+DRA_STATE_CHANGED = MinorChange(
+    31, issue(127653), "`dra_manager_state` has another format; the kubelet exits if it finds the old one."
+)
+DRA_BY_DEFAULT = MinorChange(
+    34, enhancement(4381), "Dynamic resource allocation is on, unless its feature gate is turned off."
 )

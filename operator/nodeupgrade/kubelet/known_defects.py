@@ -27,48 +27,40 @@ class Concern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDefect(ReleaseDefect):
-    """A defect that matters to nodes with one property.
+    """A defect that matters to nodes with one property."""
 
-    Attributes:
-        concern: that property.
-        only_warns: whether it does not forbid a run, because no container is lost.
-    """
-
-    concern: Concern
-    only_warns: bool = False
+    concern: Concern  # that property
+    only_warns: bool = False  # whether it does not forbid a run, because no container is lost
 
 
 KNOWN_BAD: Mapping[str, KnownDefect] = {
     "pods that ended count": KnownDefect(
-        what="A starting kubelet counts the requests of pods that have ended, and so may reject running ones.",
-        link=issue(105523),
+        issue(105523),
+        "A starting kubelet counts the requests of pods that have ended, and so may reject running ones.",
         releases=(((22, 0), (22, 2)),),
         concern=Concern.ENDED_PODS,
     ),
     "managers forget": KnownDefect(
-        what="The managers of CPUs and memory forget pods with several containers while they are admitted.",
-        link=pull(103979),
+        pull(103979),
+        "The managers of CPUs and memory forget pods with several containers while they are admitted.",
         releases=(((22, 0), (22, 0)),),
         concern=Concern.PINNED_PODS,
     ),
     "volumes are reconstructed wrongly": KnownDefect(
-        what="A starting kubelet does not recognise the volumes that are mounted.",
-        link=pull(117751),
+        pull(117751),
+        "A starting kubelet does not recognise the volumes that are mounted.",
         releases=(((27, 0), (27, 1)),),
         concern=Concern.CLAIMED_VOLUMES,
     ),
     "status is not reported": KnownDefect(
-        what="After a restart a kubelet may not report the node's status nor renew its serving certificate.",
-        link=pull(130348),
+        pull(130348),
+        "After a restart a kubelet may not report the node's status nor renew its serving certificate.",
         releases=(((32, 0), (32, 2)),),
         concern=Concern.EVERY_NODE,
         only_warns=True,
     ),
     "no start on ZFS": KnownDefect(
-        what="The kubelet does not start on ZFS.",
-        link=pull(138590),
-        releases=(((36, 0), (36, 0)),),
-        concern=Concern.ROOT_ON_ZFS,
+        pull(138590), "The kubelet does not start on ZFS.", releases=(((36, 0), (36, 0)),), concern=Concern.ROOT_ON_ZFS
     ),
 }
 """Releases that are better not chosen."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodeupgrade.kubelet import built_in_runtime, history
-from nodeupgrade.kubelet.settings import DEFAULTS, UNCONFIGURED, Configured, configured
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.settings import DEFAULTS, Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion
 
 DEFAULT_ROOT = "/var/lib/kubelet"
@@ -30,35 +30,21 @@ READ_AT_START = (*STATE_FILES, STATUS_STATE, *RESIZE_STATES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLayout:
-    """The paths, endpoints and settings of one node's kubelet.
+    """The paths, endpoints and settings of one node's kubelet."""
 
-    Attributes:
-        endpoint: path of the runtime's socket.
-        healthz_url: URL of the kubelet's health check; ``None`` if it is disabled.
-        manifests: directory of static pods; ``None`` if there is none.
-        state_files: absolute paths of the state files to save.
-        gates: feature gates that are set explicitly.
-        cgroup_driver: the configured cgroup driver.
-        fails_on_cgroup_v1: whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default.
-        kubeconfig: path of the kubelet's kubeconfig, if it has one.
-        settings: the complete configuration.
-        root: the kubelet's directory of state and pods.
-        built_in: whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's.
-        runtime: name of what its runtime is reached through; empty if it was not asked for.
-    """
-
-    endpoint: str
-    healthz_url: str | None
-    manifests: str | None
-    state_files: tuple[str, ...]
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    cgroup_driver: str = DEFAULT_CGROUP_DRIVER
+    endpoint: str  # path of the runtime's socket
+    healthz_url: str | None  # URL of the kubelet's health check; None if it is disabled
+    manifests: str | None  # directory of static pods; None if there is none
+    state_files: tuple[str, ...]  # absolute paths of the state files to save
+    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set explicitly
+    cgroup_driver: str = DEFAULT_CGROUP_DRIVER  # the configured cgroup driver
+    # whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default
     fails_on_cgroup_v1: bool = True
-    kubeconfig: str | None = None
-    settings: Configured = UNCONFIGURED
-    root: str = DEFAULT_ROOT
-    built_in: bool = False
-    runtime: str = ""
+    kubeconfig: str | None = None  # path of the kubelet's kubeconfig, if it has one
+    settings: Configured = Configured()  # the complete configuration
+    root: str = DEFAULT_ROOT  # the kubelet's directory of state and pods
+    built_in: bool = False  # whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's
+    runtime: str = ""  # name of what its runtime is reached through; empty if it was not asked for
 
     @property
     def resizes_in_place(self) -> bool:
@@ -82,26 +68,21 @@ def is_drop_in(name: str) -> bool:
 
 
 def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> KubeletLayout:
-    """Read the layout of a kubelet.
-
-    Args:
-        words: the arguments, without the program.
-        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
-        runtime: name of its runtime, as the Node reports it.
+    """Read the layout of a kubelet from its arguments, and from its configuration file and the drop-ins in order.
 
     Raises:
         ValueError: a configuration file is not a YAML map, or a value is invalid.
     """
     settings = configured(words, *configs)
     root = settings.flag("root-dir") or DEFAULT_ROOT
-    built_in = built_in_runtime.is_used(settings, runtime)
+    built_in = uses_built_in_runtime(settings, runtime)
     remote = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
     return KubeletLayout(
         root=root,
         settings=settings,
-        endpoint=_socket(built_in_runtime.endpoint(settings) if built_in else remote),
+        endpoint=_socket(built_in_endpoint(settings) if built_in else remote),
         built_in=built_in,
-        runtime=built_in_runtime.adapter_for(runtime, built_in=built_in),
+        runtime=adapter_for(runtime, built_in=built_in),
         healthz_url=_healthz(
             settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
             settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
@@ -223,3 +204,49 @@ def is_newer_than_server(kubelet: KubeletVersion, server: KubeletVersion) -> boo
 def is_too_old_for_server(kubelet: KubeletVersion, server: KubeletVersion) -> bool:
     """Report whether the kubelet's minor is earlier than the API server supports."""
     return server.minor - kubelet.minor > supported_minors_behind(kubelet)
+
+
+# Kubelets up to 1.23 can talk to Docker themselves, by their dockershim, and do so unless told otherwise.
+
+
+DOCKER = "docker"
+"""Name of the runtime in a Node's ``containerRuntimeVersion``, with dockershim and with cri-dockerd."""
+CRI_DOCKERD = "cri-dockerd"
+DOCKER_ENDPOINT = "unix:///var/run/docker.sock"
+BUILT_IN_RUNTIME_REMOVED = history.DOCKERSHIM_REMOVED
+DOCKER_REMEDY = (
+    "1.23 is the last minor that this node can have in place. Drain it and move it to another runtime first, such as "
+    "containerd, which starts all of its pods anew"
+)
+
+
+def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
+    """Report whether a running kubelet uses its dockershim; ``runtime`` is named as the Node reports it.
+
+    Without the flag, every kubelet that has a dockershim uses it; one that has none needs an endpoint, since its
+    default is containerd's.
+    """
+    if runtime != DOCKER:
+        return False
+    chosen = settings.flag("container-runtime")
+    endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint")
+    return chosen == DOCKER or (chosen is None and not endpoint)
+
+
+def built_in_endpoint(settings: Configured) -> str:
+    """Return the endpoint at which dockershim reaches Docker."""
+    return settings.flag("docker-endpoint") or DOCKER_ENDPOINT
+
+
+def adapter_for(runtime: str, *, built_in: bool) -> str:
+    """Return the name of what a kubelet's runtime is reached through."""
+    return CRI_DOCKERD if runtime == DOCKER and not built_in else runtime
+
+
+def built_in_runtime_objection(target: KubeletVersion) -> str:
+    """Return why a kubelet that uses its dockershim cannot become ``target``; empty if it can."""
+    removed = BUILT_IN_RUNTIME_REMOVED
+    if not removed.applies_to(target):
+        return ""
+    cannot = "so that it cannot talk to Docker itself"
+    return f"kubelet {target} has no dockershim ({removed.reference}), {cannot}; {DOCKER_REMEDY}"

@@ -26,11 +26,7 @@ def keeps_probes(kubelet: KubeletVersion) -> bool:
 
 
 def exposure(pod: Json) -> timedelta:
-    """Return how long after a kubelet's start a pod may be reported unready only because it has not been probed yet.
-
-    Args:
-        pod: A Pod as the API server returns it.
-    """
+    """Return how long after a kubelet's start a pod may be reported unready only because it has not been probed yet."""
     spec = pod.get("spec") or {}
     sidecars = [c for c in spec.get("initContainers") or () if is_sidecar(c)]
     return MARGIN + max(map(_until_probed, [*(spec.get("containers") or ()), *sidecars]), default=timedelta())

@@ -2,25 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import yaml
 
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.kubelet.flags import canonical
+from nodeupgrade.kubelethash import resource_amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """A kubelet's configuration: that of a running kubelet, or that of its next start.
+    """A kubelet's configuration: that of a running kubelet, or that of its next start."""
 
-    Attributes:
-        words: the command line, without the program.
-        document: the merged configuration files; empty if there are none.
-    """
-
-    words: tuple[str, ...] = ()
-    document: Mapping[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()  # the command line, without the program
+    document: Mapping[str, Any] = field(default_factory=dict)  # the merged configuration files; empty if there are none
 
     def flag(self, name: str) -> str | None:
         """Return the value of the last flag of this name, which is the one that counts; ``None`` if there is none."""
@@ -99,16 +96,53 @@ class Configured:
         value = self.document.get(key)
         return tuple(str(name) for name in value) if isinstance(value, list) else ()
 
+    def eviction_hard(self, default: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the thresholds by signal below which the kubelet evicts pods.
 
-UNCONFIGURED = Configured()
+        Raises:
+            ValueError: the setting cannot be parsed.
+        """
+        given = self.amounts("eviction-hard", "evictionHard", "<")
+        if given is None:
+            return default
+        return {**default, **given} if self.document.get("mergeDefaultEvictionSettings") is True else given
+
+
+def threshold(text: str, size: int) -> Fraction:
+    """Return what a threshold stands for: an amount, or a percentage of a size.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not text.endswith("%"):
+        return resource_amount(text)
+    try:
+        return size * Fraction(text.removesuffix("%")) / 100
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"{text} is not a percentage") from error
+
+
+MOST_CPUS = 8192
+"""That Linux can have."""
+
+
+def cpus_in(listed: object) -> frozenset[int]:
+    """Parse a list of CPUs such as ``0-3,8``.
+
+    Raises:
+        ValueError: it is not such a list.
+    """
+    found = set[int]()
+    for part in [] if listed is None or listed == "" else str(listed).strip().split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > MOST_CPUS:
+            raise ValueError(f"{str(listed)[:80]} is not a list of CPUs")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
-    """Read a kubelet's settings.
-
-    Args:
-        words: the arguments, without the program.
-        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
+    """Read a kubelet's settings from its arguments, and from its configuration file and the drop-ins in order.
 
     Raises:
         ValueError: a configuration file is not a YAML map.

@@ -254,18 +254,12 @@ Holding = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeviceCheckpoint:
-    """What the checkpoint says.
+    """What the checkpoint says."""
 
-    Attributes:
-        resources: the resources of device plugins that have registered.
-        allocated: how many devices of each resource containers have.
-        holdings: who has devices.
-        flat: whether devices are listed as by kubelets up to 1.19, and not by NUMA node; False if there are none.
-    """
-
-    resources: frozenset[str]
-    allocated: Mapping[str, int]
-    holdings: frozenset[Holding]
+    resources: frozenset[str]  # the resources of device plugins that have registered
+    allocated: Mapping[str, int]  # how many devices of each resource containers have
+    holdings: frozenset[Holding]  # who has devices
+    # whether devices are listed as by kubelets up to 1.19, and not by NUMA node; False if there are none
     flat: bool = False
 
 

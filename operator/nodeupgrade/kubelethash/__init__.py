@@ -8,8 +8,8 @@ from .detect import by_writer, detect
 from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
-from .go.amounts import resource_amount
 from .go.digest import HashValue, fnv1a
+from .go.quantity import resource_amount
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class

@@ -15,21 +15,14 @@ _KUBERNETES = "https://github.com/kubernetes/kubernetes"
 _ENHANCEMENTS = "https://github.com/kubernetes/enhancements"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MinorChange:
-    """Behaviour that applies from one Kubernetes minor on, and possibly only up to another.
+    """Behaviour that applies from one Kubernetes minor on, and possibly only up to another."""
 
-    Attributes:
-        what: the behaviour, as a sentence.
-        link: the upstream issue, pull request or enhancement.
-        first: the first minor to which it applies.
-        last: the last such minor; `None` if it still applies to the newest.
-    """
-
-    what: str
-    link: str
-    first: int
-    last: int | None = None
+    first: int  # the first minor to which it applies
+    link: str  # the upstream issue, pull request or enhancement
+    what: str  # the behaviour, as a sentence
+    last: int | None = None  # the last such minor; `None` if it still applies to the newest
 
     def covers(self, minor: int) -> bool:
         """Report whether the change applies to a minor of Kubernetes 1."""
@@ -85,97 +78,52 @@ def known_kubelets(since: MinorChange | None = None) -> tuple[KubeletVersion, ..
 # --- how a container is hashed -----------------------------------------------------------------------------------
 
 VERSIONED_STRUCT = MinorChange(
-    what="The hash is FNV-1a of the `v1.Container` struct printed by go-spew, no longer Adler-32 of an internal type.",
-    link=pull(40495),
-    first=6,
+    6,
+    pull(40495),
+    "The hash is FNV-1a of the `v1.Container` struct printed by go-spew, no longer Adler-32 of an internal type.",
 )
 JSON_HASHED = MinorChange(
-    what="The container's JSON is hashed, so that new fields matter only to pods that set them.",
-    link=pull(57741),
-    first=16,
+    16, pull(57741), "The container's JSON is hashed, so that new fields matter only to pods that set them."
 )
-NAME_AND_IMAGE_HASHED = MinorChange(
-    what="Only the container's name and image are hashed.",
-    link=pull(124220),
-    first=31,
-)
+NAME_AND_IMAGE_HASHED = MinorChange(31, pull(124220), "Only the container's name and image are hashed.")
 RESOURCELESS_HASH = MinorChange(
-    what="With InPlacePodVerticalScaling on, a second hash leaves the container's resources out.",
-    link=pull(102884),
-    first=27,
-    last=30,
+    27, pull(102884), "With InPlacePodVerticalScaling on, a second hash leaves the container's resources out.", last=30
 )
 
 # --- what is compared --------------------------------------------------------------------------------------------
 
-SIDECARS = MinorChange(
-    what="Init containers may have `restartPolicy: Always`: sidecars.",
-    link=enhancement(753),
-    first=28,
-)
+SIDECARS = MinorChange(28, enhancement(753), "Init containers may have `restartPolicy: Always`: sidecars.")
 SIDECARS_COMPARED = MinorChange(
-    what="The hash of a running sidecar is compared; earlier kubelets ignored it.",
-    link=pull(126525),
-    first=32,
+    32, pull(126525), "The hash of a running sidecar is compared; earlier kubelets ignored it."
 )
 RESIZE_POLICY_ACTED_ON = MinorChange(
-    what="A running container's resources are compared with a record of the kubelet's own, which older ones did not "
+    33,
+    enhancement(1287),
+    "A running container's resources are compared with a record of the kubelet's own, which older ones did not "
     "keep; `resizePolicy: RestartContainer` then restarts it once.",
-    link=enhancement(1287),
-    first=33,
 )
-
-STATIC_PODS_RESIZED = MinorChange(
-    what="The resources of static pods are compared as well.",
-    link=pull(135856),
-    first=36,
-)
+STATIC_PODS_RESIZED = MinorChange(36, pull(135856), "The resources of static pods are compared as well.")
 
 # --- the QoS class, which is part of the path of a pod's cgroup ----------------------------------------------------
 
-HUGE_PAGES_COUNT = MinorChange(
-    what="Huge pages count for the QoS class.",
-    link=enhancement(275),
-    first=8,
-    last=9,
-)
-INIT_CONTAINERS_COUNT = MinorChange(
-    what="Init containers count for the QoS class.",
-    link=pull(75223),
-    first=16,
-)
-STATUS_TRUSTED = MinorChange(
-    what="The QoS class in a pod's status is used as it is.",
-    link=pull(119665),
-    first=29,
-)
+HUGE_PAGES_COUNT = MinorChange(8, enhancement(275), "Huge pages count for the QoS class.", last=9)
+INIT_CONTAINERS_COUNT = MinorChange(16, pull(75223), "Init containers count for the QoS class.")
+STATUS_TRUSTED = MinorChange(29, pull(119665), "The QoS class in a pod's status is used as it is.")
 POD_RESOURCES_COUNT = MinorChange(
-    what="Resources of the pod itself take precedence over those of its containers for the QoS class.",
-    link=enhancement(2837),
-    first=34,
+    34, enhancement(2837), "Resources of the pod itself take precedence over those of its containers for the QoS class."
 )
 POD_RESOURCES_COUNT_ONLY_IF_SET = MinorChange(
-    what="Empty resources of the pod itself do not count, and the API server fills in their requests.",
-    link=enhancement(2837),
-    first=37,
+    37, enhancement(2837), "Empty resources of the pod itself do not count, and the API server fills in their requests."
 )
 EACH_CONTAINER_MUST_MATCH = MinorChange(
-    what="A pod is Guaranteed only if each of its containers is by itself.",
-    link=enhancement(2837),
-    first=37,
+    37, enhancement(2837), "A pod is Guaranteed only if each of its containers is by itself."
 )
 
 # --- the UID of a static pod -------------------------------------------------------------------------------------
 
 HOST_AND_FILE_IN_STATIC_UID = MinorChange(
-    what="The UID of a static pod depends on the names of the node and the manifest file.",
-    link=pull(87461),
-    first=21,
+    21, pull(87461), "The UID of a static pod depends on the names of the node and the manifest file."
 )
-STATIC_UID_BY_FNV = MinorChange(
-    what="The UID of a static pod is a 128-bit FNV-1a instead of MD5.",
-    link=pull(133511),
-    first=35,
-)
+STATIC_UID_BY_FNV = MinorChange(35, pull(133511), "The UID of a static pod is a 128-bit FNV-1a instead of MD5.")
 SAME_POD_TYPES = frozenset({(16, 17), (19, 20), (21, 22), (28, 29)})
 """Pairs of minors between which no field of the pod types changed. Inferred from the types, not observed."""

@@ -34,25 +34,16 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashChange:
-    """One container whose hash differs between two kubelets.
+    """One container whose hash differs between two kubelets."""
 
-    Attributes:
-        container: name of the container.
-        from_: the old kubelet.
-        to: the new kubelet.
-        old: the hash that the old kubelet computes.
-        new: the hash that the new kubelet computes.
-        cause: why they differ.
-        fields: for FIELDS, the fields that only the newer of the two kubelets hashes, such as
-            `volumeMounts[].subPathExpr`. Before era C they count even if the container does not set them.
-    """
-
-    container: str
-    from_: KubeletVersion
-    to: KubeletVersion
-    old: HashValue
-    new: HashValue
-    cause: Cause
+    container: str  # name of the container
+    from_: KubeletVersion  # the old kubelet
+    to: KubeletVersion  # the new kubelet
+    old: HashValue  # the hash that the old kubelet computes
+    new: HashValue  # the hash that the new kubelet computes
+    cause: Cause  # why they differ
+    # for FIELDS, the fields that only the newer of the two kubelets hashes, such as `volumeMounts[].subPathExpr`.
+    # Before era C they count even if the container does not set them.
     fields: tuple[str, ...] = ()
 
     def sentence(self) -> str:
@@ -76,21 +67,15 @@ class HashChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodChange:
-    """The effects of a plain kubelet swap on one pod.
+    """The effects of a plain kubelet swap on one pod."""
 
-    Attributes:
-        pod: name of the pod.
-        whole_pod: sentences on why the whole pod would be killed, sandbox included; empty if it would not.
-        containers: the compared containers whose hash changes.
-        resized: the containers that may be restarted once because of their resize policy, whatever their hash.
-        to: the new kubelet.
-    """
-
-    pod: str
+    pod: str  # name of the pod
+    # sentences on why the whole pod would be killed, sandbox included; empty if it would not
     whole_pod: tuple[str, ...]
-    containers: tuple[HashChange, ...]
+    containers: tuple[HashChange, ...]  # the compared containers whose hash changes
+    # the containers that may be restarted once because of their resize policy, whatever their hash
     resized: tuple[str, ...] = ()
-    to: KubeletVersion
+    to: KubeletVersion  # the new kubelet
 
     def reasons(self, container: str) -> tuple[str, ...]:
         """Return why a container would restart, apart from ``whole_pod``; empty if it would not."""

@@ -6,7 +6,7 @@ from . import changes
 from .eras import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
-from .go.amounts import resource_amount
+from .go.quantity import resource_amount
 from .version import KubeletVersion
 
 _RESIZED = ("cpu", "memory")

@@ -17,19 +17,12 @@ _PRE_RELEASE = re.compile(r"-(alpha|beta|rc)\b")
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class KubeletVersion:
-    """One kubelet version. Ordered; a pre-release comes before its release, a vendor's build after it.
+    """One kubelet version. Ordered; a pre-release comes before its release, a vendor's build after it."""
 
-    Attributes:
-        major: 1 in every version that exists.
-        minor: the number that determines the hash algorithm.
-        patch: 0 if the version was written without one.
-        suffix: the rest with its sign, such as `-gke.1`, `+k3s1` or `-rc.0`; empty for plain releases.
-    """
-
-    major: int
-    minor: int
-    patch: int = 0
-    suffix: str = ""
+    major: int  # 1 in every version that exists
+    minor: int  # the number that determines the hash algorithm
+    patch: int = 0  # 0 if the version was written without one
+    suffix: str = ""  # the rest with its sign, such as `-gke.1`, `+k3s1` or `-rc.0`; empty for plain releases
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -12,11 +12,11 @@ from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeClients,
     RuntimeInfo,
     RuntimeKind,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]

@@ -15,7 +15,7 @@ from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
-from nodeupgrade.kubelet import history, state_formats
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.flags import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
@@ -293,7 +293,7 @@ class SimulatedKubelet:
         if (kept := self._disk.get(STATE)) is None:
             return False
         writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return state_formats.CPU_STATE_V2.begins_between(version, writer)
+        return history.CPU_STATE_V2.begins_between(version, writer)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

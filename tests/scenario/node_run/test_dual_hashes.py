@@ -9,10 +9,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.hash_census import as_left, as_planned
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.report import RunReport, as_left, as_planned
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue

@@ -15,8 +15,7 @@ from nodeupgrade.adapters.proc import ProcessTable, clients, listening
 from nodeupgrade.adapters.proc.sockets import UnixSocket, unix_sockets
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.runtime import RuntimeProcess
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeClients, RuntimeProcess
 
 ID = ContainerId("a" * 64)
 OTHER = ContainerId("b" * 64)

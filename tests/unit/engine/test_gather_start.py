@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.checks.runtime_drift import runtime_is_the_unit
+from nodeupgrade.domain.node.checks.runtime import runtime_is_the_unit
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.ports.kubelet import TrialStart

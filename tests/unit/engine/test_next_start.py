@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.units import UnitCommand, differences
 from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start, run_by
 from nodeupgrade.engine.node.facts.runtime import next_start
-from nodeupgrade.kubelet.settings import UNCONFIGURED
+from nodeupgrade.kubelet.settings import Configured
 from tests.doubles.node import SimulatedNode
 from tests.unit.domain.node.checks.sound import unit
 
@@ -29,7 +29,7 @@ def started(line: str = LINE) -> Start:
         words=("/usr/bin/kubelet", *WORDS),
         environment={"PATH": "/bin", "TOKEN": "old", "GONE": "1"},
         unit=unit("kubelet.service", start_line=line, environment_files=((FLAGS, True),)),
-        settings=UNCONFIGURED,
+        settings=Configured(),
         environment_files={FLAGS: OLD},
     )
 

@@ -5,11 +5,12 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
+from nodeupgrade.domain.node.budget import longest_silence, seconds_without_progress
 from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.patience import longest, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.engine.node.steps import STEPS, swap_binary
+from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.engine.node.steps.files import SwapBinary
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP
@@ -77,7 +78,7 @@ def test_a_step_that_never_began_can_be_undone(step: Step) -> None:
 
 def test_our_own_mistake_turns_the_run_back(monkeypatch: pytest.MonkeyPatch) -> None:
     node, plan = planned()
-    monkeypatch.setattr(swap_binary, "do", lambda *_: 1 // 0)
+    monkeypatch.setattr(SwapBinary, "do", lambda *_: 1 // 0)
 
     report = supervise(node, plan)
 
@@ -105,8 +106,10 @@ def test_each_step_has_its_bound_while_it_is_carried_out() -> None:
     NodeRun(node=node.ports, plan=plan, store=node.journal, allow=allowed.append).carry_out()
 
     bounds = [seconds_without_progress(step, plan.limits) for step in WORK]
-    assert [b for b in allowed if b != longest(plan.limits)] == [b for b in bounds if b != longest(plan.limits)]
-    assert allowed[-1] == longest(plan.limits), "the end takes its time"
+    assert [b for b in allowed if b != longest_silence(plan.limits)] == [
+        b for b in bounds if b != longest_silence(plan.limits)
+    ]
+    assert allowed[-1] == longest_silence(plan.limits), "the end takes its time"
 
 
 def test_every_decision_is_preceded_by_a_heartbeat() -> None:

@@ -16,8 +16,14 @@ from nodeupgrade.adapters.proc import ProcessTable, clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeProcess
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+    RuntimeClients,
+    RuntimeProcess,
+)
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo

@@ -16,14 +16,13 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
-    AS_CONFIGURED,
     NextStart,
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeClients,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
@@ -151,7 +150,7 @@ class CrioRuntime(CriRuntime):
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - conmons need no time
         """Change nothing: conmons go on without CRI-O, and it waits for none of them."""
-        return AS_CONFIGURED
+        return RestartTuning()
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         return rendered(str(self._socket), self._cri.listing_of_running(), changes)

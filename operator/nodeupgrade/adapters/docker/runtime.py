@@ -22,10 +22,10 @@ from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeClients,
     RuntimePlaces,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.services import ServiceManager

@@ -16,8 +16,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import mounts, place_of
-from nodeupgrade.domain.node.runtime import RuntimeProcess
-from nodeupgrade.domain.node.runtime_clients import NO_CLIENTS, RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeClients, RuntimeProcess
 from nodeupgrade.ports.files import FilesView
 
 LISTENING = 0x10000
@@ -86,7 +85,7 @@ def clients(
         connected = frozenset(_connected(own, inventory, processes, list_sockets))
     except OSError as error:
         return RuntimeClients(mounted=mounted, unknown=error.strerror or str(error))
-    return RuntimeClients(mounted=mounted, connected=connected) if mounted or connected else NO_CLIENTS
+    return RuntimeClients(mounted=mounted, connected=connected)
 
 
 def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:

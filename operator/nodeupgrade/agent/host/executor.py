@@ -17,7 +17,7 @@ from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node import patience
+from nodeupgrade.domain.node import budget
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.ports.journal import BusyError, ExecutorRuns
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
     plan = runs.require_plan(run)
     with wiring.Watchdog(os.environ) as watchdog:
-        watchdog.allow(patience.longest(plan.limits))
+        watchdog.allow(budget.longest_silence(plan.limits))
         return _watched(runs, run, plan, watchdog)
 
 

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
 from nodeupgrade.domain.node.units import OWN_CHANGE, OwnChange, parse_own_change, render_own_change
-from nodeupgrade.engine.node import node, restart_tuning
+from nodeupgrade.engine.node import node, runtime_restart
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.ports.files import Files, FilesView
@@ -284,7 +284,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
-    restart_tuning.take_back(files, services, *runtimes)
+    runtime_restart.remove_tuning(files, services, *runtimes)
 
 
 @contextmanager

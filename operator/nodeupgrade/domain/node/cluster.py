@@ -23,15 +23,10 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """A Service and its ready endpoints.
+    """A Service and its ready endpoints."""
 
-    Attributes:
-        service: ``namespace/name``.
-        ready: pods as ``namespace/name``; an endpoint that is not a pod by its addresses.
-    """
-
-    service: str
-    ready: frozenset[str]
+    service: str  # ``namespace/name``
+    ready: frozenset[str]  # pods as ``namespace/name``; an endpoint that is not a pod by its addresses
 
 
 def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
@@ -108,17 +103,12 @@ _WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfigu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A PodDisruptionBudget.
-
-    Attributes:
-        spare: how many more of its pods may be unready.
-        selector: selects its pods; ``None`` if it selects none.
-    """
+    """A PodDisruptionBudget."""
 
     namespace: str
     name: str
-    spare: int
-    selector: Json | None
+    spare: int  # how many more of its pods may be unready
+    selector: Json | None  # selects its pods; None if it selects none
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Report whether it is about a pod with these labels."""
@@ -132,17 +122,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependants:
-    """What depends on the readiness of pods.
-
-    Attributes:
-        callers: by Service, as ``namespace/name``, what the API server calls it for.
-    """
+    """What depends on the readiness of pods."""
 
     budgets: tuple[Budget, ...] = ()
-    callers: tuple[tuple[str, str], ...] = ()
-
-
-NOTHING_DEPENDS = Dependants()
+    callers: tuple[tuple[str, str], ...] = ()  # by Service, as ``namespace/name``, what the API server calls it for
 
 
 def dependants(objects: Iterable[Json]) -> Dependants:
@@ -200,18 +183,12 @@ _UNREADY = {"type": "Ready", "status": "False"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A patch that the guard has to deny.
+    """A patch that the guard has to deny."""
 
-    Attributes:
-        subject: the object that is patched, for messages.
-        path: request path of the object's status.
-        policy: name of the policy that must deny it.
-    """
-
-    subject: str
-    path: str
+    subject: str  # the object that is patched, for messages
+    path: str  # request path of the object's status
     patch: Json
-    policy: str
+    policy: str  # name of the policy that must deny it
 
     def judge(self, status: int, text: str) -> "InForce | NotInForce":
         """Return whether the answer is the guard's denial, and if it is not, why."""
@@ -299,11 +276,12 @@ def ahead(node: Json) -> timedelta | None:
         for entry in metadata.get("managedFields") or ()
         if entry.get("manager") == KUBELET and entry.get("subresource", "status") == "status"
     )
-    by_node, by_server = _moment(next(beats, None)), max(filter(None, map(_moment, stored)), default=None)
+    by_node, by_server = moment(next(beats, None)), max(filter(None, map(moment, stored)), default=None)
     return None if by_node is None or by_server is None else by_node - by_server
 
 
-def _moment(text: object) -> datetime | None:
+def moment(text: object) -> datetime | None:
+    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:

@@ -25,9 +25,15 @@ from datetime import timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.domain.node.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    newest_of,
+    restarting,
+)
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan
-from nodeupgrade.domain.node.restarting_pods import newest_of, restarting
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
 from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
 from nodeupgrade.domain.restart_rules import RuledContainer
@@ -46,33 +52,23 @@ BY_TAINT = "DeletionByTaintManager"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence besides the inventory.
+    """Evidence besides the inventory."""
 
-    Attributes:
-        asked: containers and sandboxes that the runtime was requested to stop since its start; ``None`` if its log is
-            not reliable.
-        deleted: pods that were deleted in the API.
-        with_runtime: containers that ended with the runtime, as recorded before the new kubelet was started.
-        by_rule: containers that the shield let the kubelet restart, each with the one whose end has a rule for it.
-    """
-
+    # containers and sandboxes that the runtime was requested to stop since its start; None if its log is not reliable
     asked: frozenset[str] | None = None
-    deleted: frozenset[PodUid] = frozenset()
+    deleted: frozenset[PodUid] = frozenset()  # pods that were deleted in the API
+    # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
+    # containers that the shield let the kubelet restart, each with the one whose end has a rule for it
     by_rule: Mapping[ContainerId, ContainerId] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departures:
-    """Differences, divided by their cause.
+    """Differences, divided by their cause."""
 
-    Attributes:
-        damage: differences that the kubelet may have caused.
-        ended: what ended by itself or with its pod; harmless.
-    """
-
-    damage: tuple[Difference, ...]
-    ended: tuple[Difference, ...] = ()
+    damage: tuple[Difference, ...]  # differences that the kubelet may have caused
+    ended: tuple[Difference, ...] = ()  # what ended by itself or with its pod; harmless
 
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
@@ -96,8 +92,7 @@ def divide_without_kubelet(
 ) -> Departures:
     """Divide differences that the restart of the runtime has brought about, while no kubelet runs.
 
-    Args:
-        asked: what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
+    ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
     """
     damage: list[Difference] = []
     ended: list[Difference] = []
@@ -252,12 +247,7 @@ def completing(pod: Pod) -> CompletingPod | None:
 
 
 def is_over(pod: CompletingPod, rules: Iterable[RuledContainer], listed: Iterable[ContainerInstance]) -> bool:
-    """Report whether a pod is over, according to the runtime's record.
-
-    Args:
-        rules: the plan's containers with restart rules.
-        listed: the containers that the runtime lists, with their exit codes; those of other pods are ignored.
-    """
+    """Report whether a pod is over, by the rules of containers and by what the runtime lists of them and of others."""
     own = {each.name: each for each in rules if each.pod == pod.pod}
     newest = newest_of(pod.pod, listed)
     if any(restarting(own.values(), pod.pod, newest.values())):
@@ -282,23 +272,15 @@ def _policy(pod: Pod, container: PodContainer) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """The state of a pod that flaps are detected by, at one moment.
-
-    Attributes:
-        name: ``namespace/name``.
-        running: name and id of each running container and sidecar.
-        whole: whether all its containers run.
-        deleting: whether it is being deleted, or has finished.
-        exposure: how long a new kubelet may take to probe it.
-    """
+    """The state of a pod that flaps are detected by, at one moment."""
 
     uid: str
-    name: str
+    name: str  # ``namespace/name``
     ready: bool
-    running: frozenset[tuple[str, str]]
-    whole: bool
-    deleting: bool
-    exposure: timedelta
+    running: frozenset[tuple[str, str]]  # name and id of each running container and sidecar
+    whole: bool  # whether all its containers run
+    deleting: bool  # whether it is being deleted, or has finished
+    exposure: timedelta  # how long a new kubelet may take to probe it
 
     @classmethod
     def of(cls, pod: Pod) -> "PodState":

@@ -23,56 +23,36 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """What is at a path itself; a symbolic link is not followed.
-
-    Attributes:
-        mode: its permissions.
-        links: how many names it has.
-        real: the path without symbolic links in its directories.
-    """
+    """What is at a path itself; a symbolic link is not followed."""
 
     kind: EntryKind
-    mode: int
-    links: int
-    real: PurePosixPath
+    mode: int  # its permissions
+    links: int  # how many names it has
+    real: PurePosixPath  # the path without symbolic links in its directories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that is to be on the node together with the new kubelet.
-
-    Attributes:
-        mode: its permissions.
-        source: where the content comes from, for messages.
-    """
+    """A file that is to be on the node together with the new kubelet."""
 
     path: str
-    mode: int
+    mode: int  # its permissions
     digest: Digest
-    source: str
+    source: str  # where the content comes from, for messages
     content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFound:
-    """A path that a new file is for, as it is found.
-
-    Attributes:
-        entry: ``None`` if there is nothing.
-        before: digest of the present content; ``None`` if there is none to be read.
-        directory: whether its directory exists.
-        mounted: whether something is mounted at the path, or its filesystem is read-only.
-        immutable: whether it or its directory has the attribute immutable or append-only.
-        content: the present content, if it is a drop-in of a unit.
-    """
+    """A path that a new file is for, as it is found."""
 
     new: NewFile
-    entry: FileEntry | None
-    before: Digest | None
-    directory: bool
-    mounted: bool
-    immutable: bool
-    content: bytes | None = field(default=None, repr=False)
+    entry: FileEntry | None  # None if there is nothing
+    before: Digest | None  # digest of the present content; None if there is none to be read
+    directory: bool  # whether its directory exists
+    mounted: bool  # whether something is mounted at the path, or its filesystem is read-only
+    immutable: bool  # whether it or its directory has the attribute immutable or append-only
+    content: bytes | None = field(default=None, repr=False)  # the present content, if it is a drop-in of a unit
 
     @property
     def changes(self) -> bool:

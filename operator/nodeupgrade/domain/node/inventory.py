@@ -5,11 +5,12 @@ everything was replaced, for example when a static pod gets a new UID.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.domain.restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 
 
@@ -24,57 +25,40 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process. Its start time distinguishes it from a later one with the same PID.
+    """One process. Its start time distinguishes it from a later one with the same PID."""
 
-    Attributes:
-        pid: process id in the node's PID namespace.
-        started: clock ticks since boot, field 22 of ``/proc/PID/stat``.
-    """
-
-    pid: int
-    started: int
+    pid: int  # process id in the node's PID namespace
+    started: int  # clock ticks since boot, field 22 of ``/proc/PID/stat``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHashes:
-    """The hash annotations of one container, as stored; ``None`` where the annotation is absent.
+    """The hash annotations of one container, as stored; ``None`` where the annotation is absent."""
 
-    Attributes:
-        container: value of ``io.kubernetes.container.hash``.
-        without_resources: value of ``io.kubernetes.container.hashWithoutResources`` (written by kubelets
-            1.27–1.30 with the gate InPlacePodVerticalScaling on).
-    """
-
-    container: HashValue | None
+    container: HashValue | None  # value of ``io.kubernetes.container.hash``
+    # value of ``io.kubernetes.container.hashWithoutResources`` (written by kubelets 1.27–1.30 with the gate
+    # InPlacePodVerticalScaling on)
     without_resources: HashValue | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerInstance:
-    """One container as the runtime reports it.
-
-    Attributes:
-        attempt: CRI attempt number; increases when the kubelet recreates the container.
-        created_at: nanoseconds since the epoch.
-        started_at: nanoseconds since the epoch; ``None`` where the runtime was not asked.
-        process: the container's init process; ``None`` unless it runs.
-        monitor: the process that supervises it for the runtime. A container's own monitor is always set. Where one
-            monitor supervises a whole pod, it is the sandbox's, or ``None`` where the runtime was not asked.
-        exit_code: ``None`` unless the container exited and the runtime was asked.
-    """
+    """One container as the runtime reports it."""
 
     id: ContainerId
     name: str
     sandbox_id: SandboxId
     pod: PodRef
     state: ContainerState
-    attempt: int
-    created_at: int
+    attempt: int  # CRI attempt number; increases when the kubelet recreates the container
+    created_at: int  # nanoseconds since the epoch
     hashes: StoredHashes
-    started_at: int | None = None
-    process: Process | None = None
+    started_at: int | None = None  # nanoseconds since the epoch; None where the runtime was not asked
+    process: Process | None = None  # the container's init process; None unless it runs
+    # the process that supervises it for the runtime. A container's own monitor is always set. Where one monitor
+    # supervises a whole pod, it is the sandbox's, or None where the runtime was not asked.
     monitor: Process | None = None
-    exit_code: int | None = None
+    exit_code: int | None = None  # None unless the container exited and the runtime was asked
 
     @property
     def label(self) -> str:
@@ -84,15 +68,7 @@ class ContainerInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxInstance:
-    """One pod sandbox as the runtime reports it.
-
-    Attributes:
-        process: the sandbox's (pause) process.
-        monitor: the process that supervises the pod for the runtime. A container that lost it looks healthy in the
-            API, but can no longer be stopped, logged or restarted.
-        ip: address that the runtime reports; empty for host-network sandboxes; ``None`` where it was not asked.
-        static_hash: annotation ``kubernetes.io/config.hash`` of a static pod.
-    """
+    """One pod sandbox as the runtime reports it."""
 
     id: SandboxId
     pod: PodRef
@@ -100,11 +76,14 @@ class SandboxInstance:
     attempt: int
     created_at: int
     host_network: bool
-    process: Process | None = None
+    process: Process | None = None  # the sandbox's (pause) process
+    # the process that supervises the pod for the runtime. A container that lost it looks healthy in the API, but can no
+    # longer be stopped, logged or restarted.
     monitor: Process | None = None
+    # address that the runtime reports; empty for host-network sandboxes; None where it was not asked
     ip: str | None = None
     config_source: str | None = None
-    static_hash: str | None = None
+    static_hash: str | None = None  # annotation ``kubernetes.io/config.hash`` of a static pod
 
     @property
     def is_static(self) -> bool:
@@ -160,3 +139,29 @@ class Inventory:
     def sandbox(self, sandbox_id: SandboxId) -> SandboxInstance | None:
         """Return the sandbox with this id, if the runtime still holds it."""
         return next((s for s in self.sandboxes if s.id == sandbox_id), None)
+
+
+# Which ended containers, as the runtime lists them, make a kubelet restart their whole pod.
+
+
+def restarting(
+    containers: Iterable[RuledContainer], pod: PodUid, listed: Iterable[ContainerInstance]
+) -> Iterator[ContainerInstance]:
+    """Yield the ended containers of a pod whose end restarts all of its containers; those of other pods are ignored."""
+    newest = newest_of(pod, listed)
+    for container in containers:
+        ended = newest.get(container.name) if container.pod == pod else None
+        if ended is not None and _restarts_pod(container, ended):
+            yield ended
+
+
+def newest_of(pod: PodUid, listed: Iterable[ContainerInstance]) -> Mapping[str, ContainerInstance]:
+    """Return the newest instance of each container of a pod, by name."""
+    return {each.name: each for each in sorted(listed, key=lambda c: c.created_at) if each.pod.uid == pod}
+
+
+def _restarts_pod(container: RuledContainer, ended: ContainerInstance) -> bool:
+    if ended.state is not ContainerState.EXITED or ended.exit_code is None:
+        return False
+    rule = container.rule_for(ended.exit_code)
+    return rule is not None and rule.whole_pod

@@ -46,28 +46,18 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One line of the journal.
+    """One line of the journal."""
 
-    Attributes:
-        seq: 1, 2, 3 … without gaps.
-        step: ``None`` for records about the whole run.
-        boot: boot during which it was written.
-        at: wall-clock time, RFC 3339, for display.
-        monotonic: seconds since boot, for durations within one boot.
-        payload: before-images for ``doing``; the report for ``finished``; changed containers for ``failed``.
-        error: one sentence, for failures.
-        reason: fixed reason of a failure.
-    """
-
-    seq: int
+    seq: int  # 1, 2, 3 … without gaps
     mark: Mark
-    boot: BootIdentity
-    at: str
-    monotonic: float
-    step: Step | None = None
+    boot: BootIdentity  # boot during which it was written
+    at: str  # wall-clock time, RFC 3339, for display
+    monotonic: float  # seconds since boot, for durations within one boot
+    step: Step | None = None  # None for records about the whole run
+    # before-images for ``doing``; the report for ``finished``; changed containers for ``failed``
     payload: dict[str, JsonValue] | None = None
-    error: str | None = None
-    reason: str | None = None
+    error: str | None = None  # one sentence, for failures
+    reason: str | None = None  # fixed reason of a failure
     schema: int = JOURNAL_SCHEMA
 
     @property

@@ -35,37 +35,24 @@ _MAY_STAY = frozenset({Step.HOLD_PACKAGE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the next decision depends on, besides the journal.
+    """What the next decision depends on, besides the journal."""
 
-    Attributes:
-        monotonic: seconds since boot.
-        boot: the present boot.
-        abort: whether a rollback was requested.
-        planned: the boot that the plan was made in, if the plan records it.
-        rescue: how far the rescue script has come with the run; it starts if the executor does not run for a while.
-        lack: what forbids the next undo; only determined where needs_runtime() or needs_quiet().
-        go_on: whether a person requested to go on all the same.
-    """
-
-    monotonic: float
-    boot: BootIdentity
-    abort: bool = False
-    planned: BootIdentity | None = None
+    monotonic: float  # seconds since boot
+    boot: BootIdentity  # the present boot
+    abort: bool = False  # whether a rollback was requested
+    planned: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
+    # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
-    lack: Obstacle | None = None
-    go_on: bool = False
+    lack: Obstacle | None = None  # what forbids the next undo; only determined where needs_runtime() or needs_quiet()
+    go_on: bool = False  # whether a person requested to go on all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Do:
-    """Carry out a step.
-
-    Attributes:
-        seconds: how long the step may wait; after that, a rollback would exceed the budget.
-    """
+    """Carry out a step."""
 
     step: Step
-    seconds: float = inf
+    seconds: float = inf  # how long the step may wait; after that, a rollback would exceed the budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,18 +12,12 @@ _FIELDS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mount.
-
-    Attributes:
-        source: device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``.
-        options: those of the mount and of its filesystem.
-        kind: type of the filesystem, for example ``ext4``.
-    """
+    """One mount."""
 
     point: PurePosixPath
-    options: frozenset[str]
-    kind: str
-    source: tuple[str, PurePosixPath]
+    options: frozenset[str]  # those of the mount and of its filesystem
+    kind: str  # type of the filesystem, for example ``ext4``
+    source: tuple[str, PurePosixPath]  # device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
@@ -99,38 +93,22 @@ _PUBLISHED = re.compile(r".*/plugins/kubernetes\.io/csi/volumeDevices/publish/([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodVolume:
-    """A volume that is mounted for one pod.
+    """A volume that is mounted for one pod."""
 
-    Attributes:
-        pod: UID of the pod.
-        plugin: for example ``kubernetes.io/csi``.
-        name: of the volume in the pod, or of the PersistentVolume.
-    """
-
-    pod: str
-    plugin: str
-    name: str
+    pod: str  # UID of the pod
+    plugin: str  # for example ``kubernetes.io/csi``
+    name: str  # of the volume in the pod, or of the PersistentVolume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountedVolumes:
-    """The volumes that are mounted on a node.
-
-    Attributes:
-        staged_by_name: PersistentVolumes that a CSI driver has staged in a directory of their name.
-        staged_by_digest: CSI drivers that have staged a volume in a directory named after a digest.
-        published: PersistentVolumes that are published as block devices, in one place for all pods.
-        published_for_pods: those that are published in a place for each pod.
-    """
+    """The volumes that are mounted on a node."""
 
     of_pods: tuple[PodVolume, ...] = ()
-    staged_by_name: tuple[str, ...] = ()
-    staged_by_digest: tuple[str, ...] = ()
-    published: tuple[str, ...] = ()
-    published_for_pods: tuple[str, ...] = ()
-
-
-NOTHING_MOUNTED = MountedVolumes()
+    staged_by_name: tuple[str, ...] = ()  # PersistentVolumes that a CSI driver has staged in a directory of their name
+    staged_by_digest: tuple[str, ...] = ()  # CSI drivers that have staged a volume in a directory named after a digest
+    published: tuple[str, ...] = ()  # PersistentVolumes that are published as block devices, in one place for all pods
+    published_for_pods: tuple[str, ...] = ()  # those that are published in a place for each pod
 
 
 def mounted_volumes(mountinfo: str) -> MountedVolumes:
@@ -164,14 +142,9 @@ def _names(found: Iterator[re.Match[str]]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUsage:
-    """How full a filesystem is.
-
-    Attributes:
-        free: bytes that an unprivileged user can still write.
-        inodes: 0 if the filesystem makes them as needed.
-    """
+    """How full a filesystem is."""
 
     size: int
-    free: int
-    inodes: int
+    free: int  # bytes that an unprivileged user can still write
+    inodes: int  # 0 if the filesystem makes them as needed
     free_inodes: int

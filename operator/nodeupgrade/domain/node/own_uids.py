@@ -21,21 +21,14 @@ RECORD = PurePosixPath("/var/lib/nodeupgrade/static-pods.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnUid:
-    """The UID that a kubelet computed for a static pod.
-
-    Attributes:
-        path: the manifest.
-        manifest: digest of the manifest, which named no UID.
-        version: the kubelet's.
-        gates: its feature gates, as far as they are set, each as ``name=true`` or ``name=false``.
-    """
+    """The UID that a kubelet computed for a static pod."""
 
     node: NodeName
-    path: str
-    manifest: Digest
+    path: str  # the manifest
+    manifest: Digest  # digest of the manifest, which named no UID
     uid: str
-    version: str
-    gates: tuple[str, ...] = ()
+    version: str  # the kubelet's
+    gates: tuple[str, ...] = ()  # its feature gates, as far as they are set, each as ``name=true`` or ``name=false``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +47,12 @@ class OwnUids:
         return OwnUids(known=tuple(found.values()))
 
 
-NOTHING_KNOWN = OwnUids()
-
-
 def parse(data: bytes | None) -> OwnUids:
     """Read the record; what cannot be read proves nothing."""
     try:
-        return NOTHING_KNOWN if data is None else from_json(OwnUids, json.loads(data), strict=True)
+        return OwnUids() if data is None else from_json(OwnUids, json.loads(data), strict=True)
     except (ValueError, MalformedFileError):
-        return NOTHING_KNOWN
+        return OwnUids()
 
 
 def render(own: OwnUids) -> bytes:

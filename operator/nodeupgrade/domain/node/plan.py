@@ -12,10 +12,10 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
+from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.domain.node.units import UnitStart
 from nodeupgrade.domain.restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
@@ -50,31 +50,24 @@ class Caution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedContainer:
-    """One running container, with its stored hashes and the hashes to write.
-
-    Attributes:
-        compared: whether the kubelet that ran it compares its hash, so that the stored value was proven.
-        may_complete: whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose
-            restart policy is not Always).
-        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it, or to
-            a static pod that the new kubelet is to replace.
-        restarts_itself: whether a kubelet starts it again when it has failed.
-        sockets: the runtime's sockets that it has mounted as files.
-        connected: whether it was connected to the runtime when the run was planned.
-        written_by: the minor version that computes the stored hash, as in 1.30; ``None`` if no hash of it is rewritten.
-    """
+    """One running container, with its stored hashes and the hashes to write."""
 
     id: ContainerId
     name: str
     pod: PodRef
     before: StoredHashes
     after: StoredHashes
-    compared: bool
+    compared: bool  # whether the kubelet that ran it compares its hash, so that the stored value was proven
+    # whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose restart policy is
+    # not Always)
     may_complete: bool
+    # whether its end is ignored: it belongs to the agent's pod, and the run continues without it, or to a static pod
+    # that the new kubelet is to replace
     expendable: bool = False
-    restarts_itself: bool = False
-    sockets: tuple[str, ...] = ()
-    connected: bool = False
+    restarts_itself: bool = False  # whether a kubelet starts it again when it has failed
+    sockets: tuple[str, ...] = ()  # the runtime's sockets that it has mounted as files
+    connected: bool = False  # whether it was connected to the runtime when the run was planned
+    # the minor version that computes the stored hash, as in 1.30; None if no hash of it is rewritten
     written_by: str | None = None
 
     @property
@@ -95,16 +88,11 @@ class PlannedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletingPod:
-    """A pod that is over once all of its regular containers have ended.
-
-    Attributes:
-        regular: their names.
-        retried: the names of those that are started again if they end with another exit code than 0.
-    """
+    """A pod that is over once all of its regular containers have ended."""
 
     pod: PodUid
-    regular: tuple[str, ...]
-    retried: tuple[str, ...] = ()
+    regular: tuple[str, ...]  # their names
+    retried: tuple[str, ...] = ()  # the names of those that are started again if they end with another exit code than 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,88 +107,55 @@ class AwaitedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomers:
-    """Pods that were added to the node after its run was planned, as the agent reports them.
+    """Pods that were added to the node after its run was planned, as the agent reports them."""
 
-    Attributes:
-        pods: all of them.
-        containers: those of their containers whose hash differs between the two kubelets.
-    """
-
-    pods: tuple[PodUid, ...] = ()
+    pods: tuple[PodUid, ...] = ()  # all of them
+    # those of their containers whose hash differs between the two kubelets
     containers: tuple[AwaitedContainer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
-    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again.
+    """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again."""
 
-    Attributes:
-        path: manifest on the node.
-        uid: the UID the pod runs under now.
-        before: digest of the manifest as planned.
-        content: the manifest with the UID added or taken out, every other byte unchanged.
-        removes: whether the UID is taken out.
-    """
-
-    path: str
-    uid: str
-    before: Digest
-    content: bytes
-    removes: bool = False
+    path: str  # manifest on the node
+    uid: str  # the UID the pod runs under now
+    before: Digest  # digest of the manifest as planned
+    content: bytes  # the manifest with the UID added or taken out, every other byte unchanged
+    removes: bool = False  # whether the UID is taken out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsOverride:
-    """A systemd drop-in that starts the kubelet without flags that the new version no longer knows.
+    """A systemd drop-in that starts the kubelet without flags that the new version no longer knows."""
 
-    Attributes:
-        path: the drop-in file.
-        content: its text.
-        removed: the flags left out, for messages.
-    """
-
-    path: str
-    content: bytes
-    removed: tuple[str, ...]
+    path: str  # the drop-in file
+    content: bytes  # its text
+    removed: tuple[str, ...]  # the flags left out, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSwap:
-    """The swap of the kubelet's program.
-
-    Attributes:
-        path: the running kubelet's program; a regular file.
-        staged: the new program, on the same filesystem.
-        backup: where the old program is kept until the next run.
-        before: digest of the old program.
-        after: digest of the new program.
-    """
+    """The swap of the kubelet's program."""
 
     unit: str
-    path: str
-    staged: str
-    backup: str
-    before: Digest
-    after: Digest
+    path: str  # the running kubelet's program; a regular file
+    staged: str  # the new program, on the same filesystem
+    backup: str  # where the old program is kept until the next run
+    before: Digest  # digest of the old program
+    after: Digest  # digest of the new program
     arguments: ArgumentsOverride | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangedFile:
-    """A file that is exchanged together with the kubelet. Its content is in neither plan nor journal.
-
-    Attributes:
-        staged: the new file, in the same directory.
-        backup: where the old file is kept until the run is over.
-        before: digest of the old file; ``None`` if there was none.
-        after: digest of the new file.
-    """
+    """A file that is exchanged together with the kubelet. Its content is in neither plan nor journal."""
 
     path: str
-    staged: str
-    backup: str
-    before: Digest | None
-    after: Digest
+    staged: str  # the new file, in the same directory
+    backup: str  # where the old file is kept until the run is over
+    before: Digest | None  # digest of the old file; None if there was none
+    after: Digest  # digest of the new file
 
     @property
     def of_unit(self) -> bool:
@@ -210,23 +165,16 @@ class ExchangedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Timeouts and retries of a run; times in seconds.
+    """Timeouts and retries of a run; times in seconds."""
 
-    Attributes:
-        kubelet_down: the kubelet-down budget: for all time without a kubelet, a rollback included.
-        settle: the settle period, before the commit.
-        runtime_restart: how long the runtime may take to answer after its restart.
-        undo_attempts: how often one undo may fail before the run ends as Degraded.
-        shield_hold: how long the old kubelet is refused what it wants to end.
-        keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
-    """
-
+    # the kubelet-down budget: for all time without a kubelet, a rollback included
     kubelet_down: float = VerifySettings().kubelet_down_budget.total_seconds()
-    settle: float = VerifySettings().settle.total_seconds()
-    runtime_restart: float = 120.0
-    undo_attempts: int = 5
+    settle: float = VerifySettings().settle.total_seconds()  # the settle period, before the commit
+    runtime_restart: float = 120.0  # how long the runtime may take to answer after its restart
+    undo_attempts: int = 5  # how often one undo may fail before the run ends as Degraded
+    # how long the old kubelet is refused what it wants to end
     shield_hold: float = VerifySettings().shield_hold.total_seconds()
-    keep_lease: bool = True
+    keep_lease: bool = True  # whether the node's Lease is renewed while the kubelet is down, until the budget is spent
 
     @property
     def rollback_settle(self) -> float:
@@ -244,33 +192,23 @@ class StopHook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticSource:
-    """The manifest of a static pod. The pod may be stopped once the manifest is gone or somebody changed it.
-
-    Attributes:
-        digests: of the manifest as found and as pinned.
-    """
+    """The manifest of a static pod. The pod may be stopped once the manifest is gone or somebody changed it."""
 
     pod: PodUid
     path: str
-    digests: tuple[Digest, ...]
+    digests: tuple[Digest, ...]  # of the manifest as found and as pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShieldPlan:
-    """How the shield protects the containers of the baseline. See docs/decisions/shield.md.
+    """How the shield protects the containers of the baseline. See docs/decisions/shield.md."""
 
-    Attributes:
-        socket: path of the runtime's socket, without symbolic links.
-        required: whether the run must not start the new kubelet without the shield.
-        serves_on: how many seconds it serves calls under way after it was lowered: as long as a container of the node
-            may take to stop.
-        steps_aside: whether it leaves the runtime's path as soon as the runtime has ended, which would not start again
-            otherwise.
-    """
-
-    socket: str
-    required: bool = False
+    socket: str  # path of the runtime's socket, without symbolic links
+    required: bool = False  # whether the run must not start the new kubelet without the shield
+    # whether it leaves the runtime's path as soon as the runtime has ended, which would not start again otherwise
     steps_aside: bool = False
+    # how many seconds it serves calls under way after it was lowered: as long as a container of the node may take to
+    # stop
     serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
     static: tuple[StaticSource, ...] = ()
@@ -278,33 +216,7 @@ class ShieldPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Everything that the executor needs.
-
-    Attributes:
-        runtime: name and version of the runtime, separated by a blank.
-        runtime_endpoint: path of the runtime's socket.
-        healthz_url: URL of the kubelet's health endpoint.
-        state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
-            kubelet starts and put back on a rollback.
-        kubeconfig: the kubelet's credentials, for renewing its Lease.
-        boot: the boot that the plan was made in; the plan is valid for no other, and so for no other node.
-        cautions: warnings, reported for as long as the run is.
-        tuning: temporary settings for the runtime's restart.
-        awaited: containers of the node's pods that do not run now.
-        kubelet_start: how the kubelet's unit was started when the run was planned.
-        runtime_start: likewise the runtime's.
-        shield: how the shield is raised; ``None`` if the run goes without it.
-        exchanged: files to exchange together with the kubelet.
-        package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
-        holds_package: whether the run holds it.
-        cgroups: cgroups of running pods that were complete when the run was planned.
-        recreated: static pods that the new kubelet is to replace.
-        pinned: manifests of static pods that keep the UID which an earlier run wrote.
-        own_uids: the UIDs that kubelets of this node are known to compute by themselves.
-        completing: the pods that end by themselves, so that a kubelet stops their sidecars.
-        ruled: containers whose exit code may make a kubelet restart them, or their whole pod.
-        examined_at: when the facts were gathered that the run was planned from.
-    """
+    """Everything that the executor needs."""
 
     schema: int
     run_id: RunId
@@ -312,34 +224,40 @@ class RunPlan:
     upgrade: str
     from_version: str
     to_version: str
-    runtime: str
+    runtime: str  # name and version of the runtime, separated by a blank
     runtime_unit: str
-    runtime_endpoint: str
-    healthz_url: str
+    runtime_endpoint: str  # path of the runtime's socket
+    healthz_url: str  # URL of the kubelet's health endpoint
     swap: KubeletSwap
     containers: tuple[PlannedContainer, ...]
     baseline: Inventory
     pins: tuple[StaticPodPin, ...] = ()
+    # files of the kubelet whose format an older kubelet may refuse; saved before the new kubelet starts and put back on
+    # a rollback
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
-    kubeconfig: str | None = None
+    kubeconfig: str | None = None  # the kubelet's credentials, for renewing its Lease
+    # the boot that the plan was made in; the plan is valid for no other, and so for no other node
     boot: BootIdentity | None = None
-    cautions: tuple[Caution, ...] = ()
-    tuning: RestartTuning = AS_CONFIGURED
-    awaited: tuple[AwaitedContainer, ...] = ()
-    kubelet_start: UnitStart | None = None
-    runtime_start: UnitStart | None = None
-    shield: ShieldPlan | None = None
-    exchanged: tuple[ExchangedFile, ...] = ()
+    cautions: tuple[Caution, ...] = ()  # warnings, reported for as long as the run is
+    tuning: RestartTuning = RestartTuning()  # temporary settings for the runtime's restart
+    awaited: tuple[AwaitedContainer, ...] = ()  # containers of the node's pods that do not run now
+    kubelet_start: UnitStart | None = None  # how the kubelet's unit was started when the run was planned
+    runtime_start: UnitStart | None = None  # likewise the runtime's
+    shield: ShieldPlan | None = None  # how the shield is raised; None if the run goes without it
+    exchanged: tuple[ExchangedFile, ...] = ()  # files to exchange together with the kubelet
+    # the package that the kubelet's program belongs to, as found; None if it belongs to none
     package: Package | None = None
-    holds_package: bool = False
-    cgroups: ExpectedCgroups = NONE_EXPECTED
-    recreated: tuple[PodUid, ...] = ()
-    pinned: tuple[str, ...] = ()
-    own_uids: OwnUids = NOTHING_KNOWN
+    holds_package: bool = False  # whether the run holds it
+    cgroups: ExpectedCgroups = ExpectedCgroups()  # cgroups of running pods that were complete when the run was planned
+    recreated: tuple[PodUid, ...] = ()  # static pods that the new kubelet is to replace
+    pinned: tuple[str, ...] = ()  # manifests of static pods that keep the UID which an earlier run wrote
+    own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
+    # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
+    # containers whose exit code may make a kubelet restart them, or their whole pod
     ruled: tuple[RuledContainer, ...] = ()
-    examined_at: str | None = None
+    examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property
     def runtime_name(self) -> str:

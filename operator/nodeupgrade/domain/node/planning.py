@@ -14,11 +14,9 @@ from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
-from nodeupgrade.domain.node.checks.hashes import Proof
-from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.checks.hashes import NOBODY, Proof, SocketUsers
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
-from nodeupgrade.domain.node.hash_census import census
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -32,10 +30,11 @@ from nodeupgrade.domain.node.plan import (
     StaticSource,
     StopHook,
 )
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
+from nodeupgrade.domain.node.report import census
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
+from nodeupgrade.domain.node.runtime import RuntimeClients
 from nodeupgrade.domain.node.static_pods import (
     Pins,
     StaticPod,
@@ -63,30 +62,18 @@ _PROGRAM_VANISHED = Finding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """The result of examining a node.
-
-    Attributes:
-        facts: as gathered, with static pods taken from their manifests.
-        static: the static pods.
-        rewriting: the hashes that would be written; empty if one of the versions is not supported.
-        pins: what would be done about the UIDs in manifests.
-        gates: the running kubelet's feature gates.
-        refusals: the findings that forbid the run.
-        accepted: the findings that would, had the NodeUpgrade not accepted their checks.
-        plan: the complete plan; ``None`` exactly if something forbids the run.
-        to_target: static pods as the new kubelet reads their manifests.
-    """
+    """The result of examining a node."""
 
     request: RunRequest
-    facts: NodeFacts
-    static: StaticPods
-    rewriting: Rewriting
-    pins: Pins
-    refusals: tuple[Finding, ...]
-    gates: Mapping[str, bool]
-    accepted: tuple[Finding, ...] = ()
-    plan: RunPlan | None = None
-    to_target: tuple[Pod, ...] = ()
+    facts: NodeFacts  # as gathered, with static pods taken from their manifests
+    static: StaticPods  # the static pods
+    rewriting: Rewriting  # the hashes that would be written; empty if one of the versions is not supported
+    pins: Pins  # what would be done about the UIDs in manifests
+    refusals: tuple[Finding, ...]  # the findings that forbid the run
+    gates: Mapping[str, bool]  # the running kubelet's feature gates
+    accepted: tuple[Finding, ...] = ()  # the findings that would, had the NodeUpgrade not accepted their checks
+    plan: RunPlan | None = None  # the complete plan; None exactly if something forbids the run
+    to_target: tuple[Pod, ...] = ()  # static pods as the new kubelet reads their manifests
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -275,7 +262,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         exchanged=tuple(_exchanged(facts)),
         package=facts.surroundings.package,
         holds_package=facts.surroundings.holds_package,
-        cgroups=NONE_EXPECTED if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
+        cgroups=ExpectedCgroups() if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),

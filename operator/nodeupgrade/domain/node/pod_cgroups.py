@@ -18,20 +18,13 @@ _SLICE = ".slice"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCgroups:
-    """Where a kubelet that starts looks for the cgroups of pods, before it does anything else for them.
+    """Where a kubelet that starts looks for the cgroups of pods, before it does anything else for them."""
 
-    Attributes:
-        hierarchies: on cgroup v1, mount points of the hierarchies that must have each of them, by name.
-        controllers: on cgroup v2, the controllers that each of them must have.
-        places: path of each pod's cgroup, relative to the root of a hierarchy.
-    """
-
+    # on cgroup v1, mount points of the hierarchies that must have each of them, by name
     hierarchies: Mapping[str, str] = field(default_factory=dict)
-    controllers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()  # on cgroup v2, the controllers that each of them must have
+    # path of each pod's cgroup, relative to the root of a hierarchy
     places: Mapping[PodUid, str] = field(default_factory=dict)
-
-
-NONE_EXPECTED = ExpectedCgroups()
 
 
 def manages_cgroups(settings: Configured) -> bool:

@@ -9,11 +9,11 @@ from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node import manifest_report
 from nodeupgrade.domain.node.files import changes_of
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.rewriting import hash_of, is_compared
+from nodeupgrade.domain.node.run_status import planned_manifests
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelethash import (
     KubeletVersion,
@@ -54,7 +54,7 @@ def preview(examination: Examination) -> Preview | None:
         would_restart=len(restarts),
         would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
         static_pods=sum(not pin.removes for pin in examination.pins.pins),
-        manifests=manifest_report.planned(examination.pins),
+        manifests=planned_manifests(examination.pins),
         recreated_pods=tuple(sorted(map(str, examination.pins.recreated)))[:CONTAINERS_LISTED],
         removed_flags=examination.facts.kubelet.arguments.removed,
         files=tuple(_files(examination)),

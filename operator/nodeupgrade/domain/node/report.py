@@ -1,10 +1,13 @@
 """The report of a finished run: the payload of its journal's last record."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.census import UNKNOWN_KUBELET, HashCensus
 from nodeupgrade.domain.node.journal import Journal, Outcome
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.kubelet.probe_delay import keeps_probes
@@ -13,34 +16,24 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """How a run ended.
-
-    Attributes:
-        down_seconds: from the request to stop the kubelet until the old or the new one is healthy; ``None`` if it was
-            never stopped, or if a reboot or a rescue without the executor makes the figure meaningless.
-        baseline: number of containers that ran before.
-        rewritten: number of containers whose stored hash was rewritten.
-        restarted: number of instances that changed, as far as was observed.
-        listed: the first of them, as ``namespace/pod/container``, and sandboxes that changed.
-        ended: those that ended by themselves, or with their pod, during the settle period.
-        with_runtime: those of them that ended because the runtime was restarted, while no kubelet ran.
-        recreated: containers of static pods that were replaced on request.
-        looked: whether the runtime answered for this report; if not, it is unknown what restarted.
-    """
+    """How a run ended."""
 
     outcome: Outcome
     reason: Reason
     message: str
+    # from the request to stop the kubelet until the old or the new one is healthy; None if it was never stopped, or if
+    # a reboot or a rescue without the executor makes the figure meaningless
     down_seconds: float | None
-    baseline: int
-    rewritten: int
-    restarted: int
-    listed: tuple[str, ...]
+    baseline: int  # number of containers that ran before
+    rewritten: int  # number of containers whose stored hash was rewritten
+    restarted: int  # number of instances that changed, as far as was observed
+    listed: tuple[str, ...]  # the first of them, as ``namespace/pod/container``, and sandboxes that changed
     rebooted: bool
-    ended: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
+    # those of them that ended because the runtime was restarted, while no kubelet ran
     with_runtime: tuple[str, ...] = ()
-    recreated: tuple[str, ...] = ()
-    looked: bool = True
+    recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
+    looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
@@ -62,3 +55,32 @@ def report_of(journal: Journal) -> RunReport | None:
         MalformedFileError: another version of this program wrote it.
     """
     return None if journal.finished is None else from_json(RunReport, journal.finished.payload, strict=True)
+
+
+# The running containers of a node, counted by the kubelet whose hash they carry, before a run and after it.
+
+
+def census(writers: Iterable[str | None], at: datetime) -> HashCensus:
+    """Count containers by the minor version that computes their stored hash; ``None`` if no known one does."""
+    return HashCensus(as_of=at, kubelets=dict(sorted(Counter(each or UNKNOWN_KUBELET for each in writers).items())))
+
+
+def as_planned(plan: RunPlan) -> HashCensus | None:
+    """Return what was found when a run was planned; ``None`` if the plan does not say when that was."""
+    at = plan.examined_at
+    return None if at is None else census(_writers(plan), datetime.fromisoformat(at))
+
+
+def as_left(plan: RunPlan, report: RunReport, at: datetime) -> HashCensus | None:
+    """Return what a run left, of the containers that it was planned for; ``None`` if that is not certain."""
+    if plan.examined_at is None or not report.looked or report.restarted or report.outcome is Outcome.DEGRADED:
+        return None
+    there = tuple(_writers(plan, without=frozenset(report.ended)))
+    if report.outcome is Outcome.ROLLED_BACK:
+        return census(there, at)
+    return census([KubeletVersion.parse(plan.to_version).series] * len(there), at)
+
+
+def _writers(plan: RunPlan, without: frozenset[str] = frozenset()) -> Iterable[str]:
+    planned = (each for each in plan.containers if not each.expendable and each.label not in without)
+    return (each.written_by for each in planned if each.written_by is not None)

@@ -16,41 +16,25 @@ from nodeupgrade.domain.node.plan import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The program that replaces the kubelet.
+    """The program that replaces the kubelet."""
 
-    Attributes:
-        program: its path on the node.
-        digest: digest of its content; ``None`` if it vanished.
-        takes: bytes that staging it next to the old program will take; 0 once it is staged.
-    """
-
-    program: PurePosixPath
-    digest: Digest | None
-    takes: int = 0
+    program: PurePosixPath  # its path on the node
+    digest: Digest | None  # digest of its content; None if it vanished
+    takes: int = 0  # bytes that staging it next to the old program will take; 0 once it is staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One attempt to do what a task asks for.
-
-    Attributes:
-        run_id: id of this attempt.
-        replacement: the new program, or why it is not available.
-        staged: path next to the old program from which the new one is swapped in.
-        backup: path next to the old program where the old one is kept.
-        exposure: seconds until a new kubelet has probed every pod of the node.
-        boot: the present boot of the node.
-        files: the files that are to be there together with the new program.
-    """
+    """One attempt to do what a task asks for."""
 
     spec: TaskSpec
-    run_id: RunId
-    replacement: Replacement | Finding
-    staged: str
-    backup: str
-    exposure: float = 0.0
-    boot: BootIdentity | None = None
-    files: tuple[NewFile, ...] = ()
+    run_id: RunId  # id of this attempt
+    replacement: Replacement | Finding  # the new program, or why it is not available
+    staged: str  # path next to the old program from which the new one is swapped in
+    backup: str  # path next to the old program where the old one is kept
+    exposure: float = 0.0  # seconds until a new kubelet has probed every pod of the node
+    boot: BootIdentity | None = None  # the present boot of the node
+    files: tuple[NewFile, ...] = ()  # the files that are to be there together with the new program
 
     @property
     def strips_flags(self) -> bool:

@@ -48,37 +48,26 @@ class Rescue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescueFragment:
-    """The runtime's part of the script: how to list containers and restore stored hashes without this program.
+    """The runtime's part of the script: how to list containers and restore stored hashes without this program."""
 
-    Attributes:
-        restores: whether there is any hash to restore.
-        text: plain ``sh`` that defines the functions and variables below; it may write below ``$answers``, and ends
-            with a newline.
-
-            - ``can_ask``: succeeds if the node has the tools that the others need; ``$asks_with`` names them.
-            - ``listing``: writes what the runtime serves to ``$answers/body``, with the id of every running container;
-              fails if the runtime does not answer.
-            - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may stop the runtime, and
-              then starts it again. Must be idempotent.
-            - ``reinstate``, if the runtime remembers ends: as ContainerRuntime.reinstate; fails if nothing was done.
-            - ``serves_new_hashes``: succeeds if any container of the last listing has its new hash.
-    """
-
-    restores: bool
+    restores: bool  # whether there is any hash to restore
+    # plain ``sh`` that defines the functions and variables below; it may write below ``$answers``, and ends with a
+    # newline. - ``can_ask``: succeeds if the node has the tools that the others need; ``$asks_with`` names them. -
+    # ``listing``: writes what the runtime serves to ``$answers/body``, with the id of every running container; fails if
+    # the runtime does not answer. - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may
+    # stop the runtime, and then starts it again. Must be idempotent. - ``reinstate``, if the runtime remembers ends: as
+    # ContainerRuntime.reinstate; fails if nothing was done. - ``serves_new_hashes``: succeeds if any container of the
+    # last listing has its new hash.
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBefore:
-    """A file to restore.
-
-    Attributes:
-        content: its content; ``None`` if the file did not exist.
-        only_if: restore only if this is its present content; anything else was written by somebody else.
-    """
+    """A file to restore."""
 
     path: str
-    content: bytes | None
+    content: bytes | None  # its content; None if the file did not exist
+    # restore only if this is its present content; anything else was written by somebody else
     only_if: bytes | None = None
 
 

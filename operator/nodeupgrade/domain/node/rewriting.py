@@ -32,29 +32,21 @@ from nodeupgrade.kubelethash import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unproven:
-    """A container whose stored hash is none that the running kubelet is known to accept.
-
-    Attributes:
-        written_by: the minor version that computes this hash nevertheless; ``None`` if there is none.
-    """
+    """A container whose stored hash is none that the running kubelet is known to accept."""
 
     pod: PodUid
     finding: Finding
-    written_by: str | None
+    written_by: str | None  # the minor version that computes this hash nevertheless; None if there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """The hashes to write, or findings that forbid writing any.
-
-    Attributes:
-        unproven: the containers whose stored hash was not reproduced.
-    """
+    """The hashes to write, or findings that forbid writing any."""
 
     containers: tuple[PlannedContainer, ...]
     findings: tuple[Finding, ...]
     awaited: tuple[AwaitedContainer, ...] = ()
-    unproven: tuple[Unproven, ...] = ()
+    unproven: tuple[Unproven, ...] = ()  # the containers whose stored hash was not reproduced
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,31 +13,32 @@ from nodeupgrade.api.limits import (
     STEP_DETAIL_LENGTH,
     shorten,
 )
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.status import (
     ContainerCounts,
     FileChange,
     KubeletBinary,
     KubeletPackage,
     KubeletStatus,
+    ManifestUid,
     PodOwner,
     ReportedHazard,
     RuntimeStatus,
     ShieldReport,
     ShieldState,
+    StaticPodManifest,
     StepResult,
     StepStatus,
     TaskPhase,
     TaskStatus,
 )
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node import manifest_report
+from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.node.budget import summed_up
-from nodeupgrade.domain.node.hash_census import as_left, as_planned
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.report import RunReport, as_left, as_planned
+from nodeupgrade.domain.node.static_pods import Pins
 from nodeupgrade.domain.ranking import Group, ranked
 
 TOLD = 3
@@ -61,11 +62,7 @@ _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
-    """Return the status of a run, finished or not, according to its journal.
-
-    Args:
-        earlier: the journals of earlier attempts, which are included once this one is over.
-    """
+    """Return the status of a run by its journal; once it is over, earlier attempts are included."""
     finished = journal.finished
     summary = summed_up((*earlier, journal))
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
@@ -80,7 +77,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         runtime=runtime_status(plan),
         containers=_containers(plan, summary),
         hashes=as_planned(plan) if summary is None or finished is None else as_left(plan, summary, _moment(finished)),
-        manifests=() if summary is None else manifest_report.left(plan, upgraded=summary.outcome is Outcome.UPGRADED),
+        manifests=() if summary is None else left_manifests(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
@@ -116,8 +113,7 @@ def _hazard(group: Group) -> ReportedHazard:
 
 def some(names: tuple[str, ...]) -> str:
     """Return the first few names, and how many more there are."""
-    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-    return f"{', '.join(names[:TOLD])}{more}"
+    return named(names, TOLD)
 
 
 def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
@@ -155,7 +151,7 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
                 f"kubelet {plan.from_version} became {plan.to_version}; "
                 f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
             )
-            if manifests := manifest_report.sentence(manifest_report.left(plan, upgraded=True)):
+            if manifests := _sentence(left_manifests(plan, upgraded=True)):
                 message = f"{message}; {manifests}"
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
         case Outcome.UPGRADED if summary.rebooted:
@@ -299,3 +295,38 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
         ended_list=summary.ended[:CONTAINERS_LISTED],
     )
+
+
+# What is told about the manifests of static pods, in previews and in the status of a run.
+
+
+def planned_manifests(pins: Pins) -> tuple[StaticPodManifest, ...]:
+    """Return what a run would do."""
+    changed = (
+        StaticPodManifest(path=pin.path, uid=ManifestUid.REMOVED if pin.removes else ManifestUid.ADDED)
+        for pin in pins.pins
+    )
+    return _sorted((*changed, *(StaticPodManifest(path=path, uid=ManifestUid.KEPT) for path in pins.kept)))
+
+
+def left_manifests(plan: RunPlan, *, upgraded: bool) -> tuple[StaticPodManifest, ...]:
+    """Return what a run that is over has left; one that turned back has restored every manifest."""
+    if upgraded:
+        return planned_manifests(Pins(pins=plan.pins, kept=plan.pinned))
+    kept = (*(pin.path for pin in plan.pins if pin.removes), *plan.pinned)
+    return _sorted(tuple(StaticPodManifest(path=path, uid=ManifestUid.KEPT) for path in kept))
+
+
+def _sentence(manifests: tuple[StaticPodManifest, ...]) -> str:
+    """Return what has to be known about manifests that name a UID; empty if none does."""
+    paths = tuple(each.path for each in manifests if each.uid is not ManifestUid.REMOVED)
+    if not paths:
+        return ""
+    return (
+        f"metadata.uid in {counted(len(paths), 'static pod manifest')} ({named(paths, 3)}) keeps "
+        "the running pod: remove it with your next edit, or the edit will not count"
+    )
+
+
+def _sorted(manifests: tuple[StaticPodManifest, ...]) -> tuple[StaticPodManifest, ...]:
+    return tuple(sorted(manifests, key=lambda each: each.path))[:CONTAINERS_LISTED]

@@ -3,10 +3,11 @@
 Nothing here may name a particular runtime: the values come from its adapter.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.values import Digest
+from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.units import UnitStatus
@@ -17,31 +18,24 @@ TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeKind:
-    """A kind of runtime: what is the same on every node.
+    """A kind of runtime: what is the same on every node."""
 
-    Attributes:
-        name: as the Node's status and the CRI report it, for example ``cri-o``.
-        unit: the systemd unit that is restarted.
-        other_units: whether a unit of another name may be restarted instead, if its main process is the runtime.
-        tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
-        exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
-        needs_free_path: whether it does not start while anybody accepts connections at the path of its socket.
-        remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
-            start would last (see ContainerRuntime.reinstate).
-        why_no_shield: why no shield can take the place of its socket, if that is known.
-        proven: minor versions that runs on real nodes are known of; ``None`` where no version is held back.
-        stops_for_rewriting: whether it is stopped for hashes to be written, and starts only when it is next needed.
-    """
-
-    name: str
-    unit: str
+    name: str  # as the Node's status and the CRI report it, for example ``cri-o``
+    unit: str  # the systemd unit that is restarted
+    # whether a unit of another name may be restarted instead, if its main process is the runtime
     other_units: bool = False
+    # every path that a RestartTuning of this runtime may write, for cleaning up without one
     tuning: tuple[PurePosixPath, ...] = ()
-    exchangeable_socket: bool = False
+    exchangeable_socket: bool = False  # whether another socket may lie at the path of its socket while it runs
+    # whether it does not start while anybody accepts connections at the path of its socket
     needs_free_path: bool = False
+    # whether it writes down that a container ended and asks nobody again, so that an error during its start would last
+    # (see ContainerRuntime.reinstate)
     remembers_ends: bool = False
-    why_no_shield: str = ""
+    why_no_shield: str = ""  # why no shield can take the place of its socket, if that is known
+    # minor versions that runs on real nodes are known of; None where no version is held back
     proven: tuple[str, ...] | None = None
+    # whether it is stopped for hashes to be written, and starts only when it is next needed
     stops_for_rewriting: bool = False
 
     def unproven(self, version: str) -> str:
@@ -61,27 +55,16 @@ LONGEST_SOCKET_PATH = 107
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSocket:
-    """The socket through which kubelets reach the runtime.
+    """The socket through which kubelets reach the runtime."""
 
-    Attributes:
-        endpoint: its path as the kubelet is configured.
-        path: the same without symbolic links; ``None`` if it does not lead to a socket.
-        fixed: whether nothing in its directory can be changed.
-        mounted: whether it is a mount point, and so cannot be replaced by a rename.
-        exchangeable: whether the runtime tolerates another socket in its place.
-        why_no_shield: why it does not, if that is known.
-        needs_free_path: whether the runtime does not start while anybody accepts connections there.
-        unknown: why the path could not be followed; empty if it could.
-    """
-
-    endpoint: str
-    path: str | None
-    fixed: bool
-    mounted: bool
-    exchangeable: bool
-    unknown: str = ""
-    why_no_shield: str = ""
-    needs_free_path: bool = False
+    endpoint: str  # its path as the kubelet is configured
+    path: str | None  # the same without symbolic links; None if it does not lead to a socket
+    fixed: bool  # whether nothing in its directory can be changed
+    mounted: bool  # whether it is a mount point, and so cannot be replaced by a rename
+    exchangeable: bool  # whether the runtime tolerates another socket in its place
+    unknown: str = ""  # why the path could not be followed; empty if it could
+    why_no_shield: str = ""  # why it does not, if that is known
+    needs_free_path: bool = False  # whether the runtime does not start while anybody accepts connections there
 
     @property
     def obstacle(self) -> str:
@@ -112,23 +95,15 @@ class TuningFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTuning:
-    """Temporary settings that make the runtime's restart gentler.
+    """Temporary settings that make the runtime's restart gentler."""
 
-    Attributes:
-        why: a description, for the journal.
-        files: in the order of writing; empty if the runtime is restarted as configured.
-    """
-
-    why: str = "the runtime is restarted as it is configured"
-    files: tuple[TuningFile, ...] = ()
+    why: str = "the runtime is restarted as it is configured"  # a description, for the journal
+    files: tuple[TuningFile, ...] = ()  # in the order of writing; empty if the runtime is restarted as configured
 
     @property
     def drop_in(self) -> str | None:
         """Return the path of the runtime unit's drop-in, if there is one."""
         return next((file.path for file in self.files if is_drop_in(PurePosixPath(file.path))), None)
-
-
-AS_CONFIGURED = RestartTuning()
 
 
 def is_drop_in(path: PurePosixPath) -> bool:
@@ -138,42 +113,26 @@ def is_drop_in(path: PurePosixPath) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePlaces:
-    """The directories and the socket that a runtime uses.
+    """The directories and the socket that a runtime uses."""
 
-    Attributes:
-        root: directory for images, containers and their metadata.
-        state: directory for the state of running processes.
-        address: path of its socket.
-    """
-
-    root: str
-    state: str
-    address: str
+    root: str  # directory for images, containers and their metadata
+    state: str  # directory for the state of running processes
+    address: str  # path of its socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStart:
-    """How a runtime would come back after a restart, according to its program on disk.
+    """How a runtime would come back after a restart, according to its program on disk."""
 
-    Attributes:
-        program: path of the runtime's program.
-        starter: path of what the unit runs instead, such as a script; empty if it runs the program itself.
-        as_it_runs: whether the unit's command line is that of the running process, apart from temporary settings of
-            an earlier run.
-        places: the directories and the socket that it would use; ``None`` if unknown.
-        complaint: why they are unknown.
-        files: files that it would read besides the unit's, including those that do not exist yet.
-        directories: directories in which it would look for such files.
-        makes: directories that it makes itself where they are missing, which changes the time of their parents.
-    """
-
-    program: str
-    starter: str = ""
+    program: str  # path of the runtime's program
+    starter: str = ""  # path of what the unit runs instead, such as a script; empty if it runs the program itself
+    # whether the unit's command line is that of the running process, apart from temporary settings of an earlier run
     as_it_runs: bool = True
-    places: RuntimePlaces | None = None
-    complaint: str = ""
-    files: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
+    places: RuntimePlaces | None = None  # the directories and the socket that it would use; None if unknown
+    complaint: str = ""  # why they are unknown
+    files: tuple[str, ...] = ()  # files that it would read besides the unit's, including those that do not exist yet
+    directories: tuple[str, ...] = ()  # directories in which it would look for such files
+    # directories that it makes itself where they are missing, which changes the time of their parents
     makes: tuple[str, ...] = ()
 
 
@@ -182,73 +141,78 @@ class NextStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeProcess:
-    """The process that listens on the runtime's socket.
-
-    Attributes:
-        words: its command line.
-        program: digest of the program that it runs, even if the file was replaced since; ``None`` if unknown.
-    """
+    """The process that listens on the runtime's socket."""
 
     pid: int
-    words: tuple[str, ...]
-    program: Digest | None
+    words: tuple[str, ...]  # its command line
+    program: Digest | None  # digest of the program that it runs, even if the file was replaced since; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeInfo:
-    """The runtime that answers on the CRI socket.
+    """The runtime that answers on the CRI socket."""
 
-    Attributes:
-        name: as the CRI names it, for example ``cri-o``.
-        version: for example ``1.6.20``.
-        cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
-        cgroup_driver: the driver that it reports to kubelets, ``cgroupfs`` or ``systemd``; ``None`` if it reports none.
-        binary_version: version of the program on disk, which a restart would start; ``None`` if unknown.
-        process: ``None`` if unknown.
-        places: those in use, as it reports them; ``None`` if it does not.
-        images: directory on the filesystem of images, as it reports it to kubelets; ``None`` if it does not.
-        objections: why its present settings forbid a restart.
-    """
-
-    name: str
-    version: str
-    cri_versions: tuple[str, ...]
-    binary_version: str | None = None
+    name: str  # as the CRI names it, for example ``cri-o``
+    version: str  # for example ``1.6.20``
+    cri_versions: tuple[str, ...]  # CRI API versions it serves, for example ``("v1", "v1alpha2")``
+    binary_version: str | None = None  # version of the program on disk, which a restart would start; None if unknown
+    # the driver that it reports to kubelets, ``cgroupfs`` or ``systemd``; None if it reports none
     cgroup_driver: str | None = None
-    process: RuntimeProcess | None = None
-    places: RuntimePlaces | None = None
+    process: RuntimeProcess | None = None  # None if unknown
+    places: RuntimePlaces | None = None  # those in use, as it reports them; None if it does not
+    # directory on the filesystem of images, as it reports it to kubelets; None if it does not
     images: str | None = None
-    objections: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()  # why its present settings forbid a restart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeAsFound:
+    """The running runtime, and the one that its unit would start."""
+
+    name: str  # name of this kind of runtime
+    unit: UnitStatus
+    process: RuntimeProcess | None  # the process that listens on the socket; None if unknown
+    owner: str  # the unit that this process belongs to, according to its cgroup; empty if unknown
+    # the directories and the socket that the running one uses; None if it does not report them
+    places: RuntimePlaces | None
+    next: NextStart  # how it would come back
+    changed: tuple[str, ...]  # files and directories that a start reads and that were changed after the last start
+    program: Digest | None  # digest of the program on disk
+    unproven: str = ""  # what has never been tried on a real node with this version; empty if it has been
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAtWork:
-    """A running runtime, with everything that a restart of it must spare.
-
-    Attributes:
-        inventory: what it holds, without the pod of the agent that looks.
-        listing_seconds: how long listing the inventory took.
-    """
+    """A running runtime, with everything that a restart of it must spare."""
 
     info: RuntimeInfo
     unit: UnitStatus
-    inventory: Inventory
-    listing_seconds: float
+    inventory: Inventory  # what it holds, without the pod of the agent that looks
+    listing_seconds: float  # how long listing the inventory took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartHazards:
-    """Findings that make a restart of the runtime unsafe.
+    """Findings that make a restart of the runtime unsafe."""
 
-    Attributes:
-        unit: because of how systemd stops it.
-        pods: because of the state of single pods.
-        runtime: because of its version or its present state.
-    """
-
-    unit: tuple[Finding, ...] = ()
-    pods: tuple[Finding, ...] = ()
-    runtime: tuple[Finding, ...] = ()
+    unit: tuple[Finding, ...] = ()  # because of how systemd stops it
+    pods: tuple[Finding, ...] = ()  # because of the state of single pods
+    runtime: tuple[Finding, ...] = ()  # because of its version or its present state
 
 
-NO_HAZARDS = RestartHazards()
+# The containers of a node that use the runtime's own sockets, and what a restart of the runtime means to them.
+#
+# A runtime that starts removes the file of its socket and makes another one. A container that has mounted the directory
+# finds it there; one that has mounted the file keeps the old one, at which nobody listens any more, until it is started
+# again. A connection ends with the runtime in any case; most programs open another, some exit.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeClients:
+    """The containers that use the runtime's sockets."""
+
+    # containers that have mounted the file of a socket which a restart makes anew, with the paths of these sockets on
+    # the node
+    mounted: Mapping[ContainerId, tuple[str, ...]] = field(default_factory=dict)
+    connected: frozenset[ContainerId] = frozenset()  # containers of which a process is connected to the runtime
+    unknown: str = ""  # why the connections could not be read; empty if they could

@@ -13,9 +13,8 @@ from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.departures import KILLED, TERMINATED, is_over
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process, SandboxInstance, restarting
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.restarting_pods import restarting
 
 LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.lock"),
@@ -61,63 +60,39 @@ _WANTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeCall:
-    """A call of one of these methods, as far as the decision needs it.
-
-    Attributes:
-        container: the container that the call names.
-        sandbox: the sandbox that the call names.
-        pod: the pod of a sandbox that is to be created.
-        name: name of the container that is to be created.
-        command: what is to be executed.
-        memory: the new memory limit in bytes; 0 if the call sets none.
-        mounts: host paths that the new container gets.
-    """
+    """A call of one of these methods, as far as the decision needs it."""
 
     method: Method
-    container: ContainerId | None = None
-    sandbox: SandboxId | None = None
-    pod: PodRef | None = None
-    name: str = ""
-    command: tuple[str, ...] = ()
-    memory: int = 0
-    mounts: tuple[str, ...] = ()
+    container: ContainerId | None = None  # the container that the call names
+    sandbox: SandboxId | None = None  # the sandbox that the call names
+    pod: PodRef | None = None  # the pod of a sandbox that is to be created
+    name: str = ""  # name of the container that is to be created
+    command: tuple[str, ...] = ()  # what is to be executed
+    memory: int = 0  # the new memory limit in bytes; 0 if the call sets none
+    mounts: tuple[str, ...] = ()  # host paths that the new container gets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """What a call would harm.
-
-    Attributes:
-        sandbox: the sandbox, or that of the container.
-        label: ``namespace/pod/container``, or ``namespace/pod`` for a sandbox.
-        wanted: what the kubelet wanted to do with it, as a verb.
-    """
+    """What a call would harm."""
 
     pod: PodRef
-    sandbox: SandboxId
-    label: str
-    wanted: str
+    sandbox: SandboxId  # the sandbox, or that of the container
+    label: str  # ``namespace/pod/container``, or ``namespace/pod`` for a sandbox
+    wanted: str  # what the kubelet wanted to do with it, as a verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCall:
-    """A call that the shield refused.
+    """A call that the shield refused."""
 
-    Attributes:
-        at: wall-clock time, RFC 3339.
-        monotonic: when, in seconds of AwakeTime, so that it can be compared with the start of a unit.
-        method: the CRI's name of it.
-        instance: id of the container or sandbox.
-        caller: who called, such as ``crictl (process 4711)``; empty for the kubelet.
-    """
-
-    at: str
-    monotonic: float
-    method: str
-    instance: str
+    at: str  # wall-clock time, RFC 3339
+    monotonic: float  # when, in seconds of AwakeTime, so that it can be compared with the start of a unit
+    method: str  # the CRI's name of it
+    instance: str  # id of the container or sandbox
     label: str
     wanted: str
-    caller: str = ""
+    caller: str = ""  # who called, such as ``crictl (process 4711)``; empty for the kubelet
 
     def __str__(self) -> str:
         return f"{self.wanted} {self.label}"
@@ -125,20 +100,13 @@ class RefusedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRestart:
-    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted.
+    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted."""
 
-    Attributes:
-        at: wall-clock time, RFC 3339.
-        instance: id of the container.
-        ended: id of the container that had ended by itself before; maybe the same.
-        exit_code: with which code that one ended.
-    """
-
-    at: str
-    instance: ContainerId
+    at: str  # wall-clock time, RFC 3339
+    instance: ContainerId  # id of the container
     label: str
-    ended: ContainerId
-    exit_code: int
+    ended: ContainerId  # id of the container that had ended by itself before; maybe the same
+    exit_code: int  # with which code that one ended
 
 
 class Excuse(Enum):
@@ -150,15 +118,12 @@ class Excuse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shielded:
-    """The instances that are protected: those of the plan's baseline that ran.
-
-    Attributes:
-        shared: processes of several of them, such as a pod's virtual machine; what ends is known to the runtime only.
-    """
+    """The instances that are protected: those of the plan's baseline that ran."""
 
     plan: RunPlan
     containers: dict[ContainerId, ContainerInstance]
     sandboxes: dict[SandboxId, SandboxInstance]
+    # processes of several of them, such as a pod's virtual machine; what ends is known to the runtime only
     shared: frozenset[Process] = frozenset()
 
     @classmethod
@@ -185,8 +150,7 @@ class Shielded:
         Args:
             lives: reports whether a process still runs, according to the kernel.
             memory: returns the memory in use by a container, in bytes; ``None`` if that is unknown.
-            listed: the containers of the sandbox as the runtime lists them, with their exit codes; empty if it was not
-                asked. Only needed where may_have_ended() holds.
+            listed: the sandbox's containers as the runtime lists them. Only needed where may_have_ended() holds.
         """
         ended = frozenset(c.id for c in listed if c.state is ContainerState.EXITED)
         runs = _Lives(lives, self.shared, ended)
@@ -207,10 +171,7 @@ class Shielded:
         """Return the container whose end makes a rule of the pod restart this one; ``None`` if none is known.
 
         It must have run before the upgrade and ended by itself: nobody could end it through the shield, nothing killed
-        it, and it did not depend on the runtime, which was restarted.
-
-        Args:
-            listed: the containers of the sandbox as the runtime lists them, with their exit codes.
+        it, and it did not depend on the runtime, which was restarted. ``listed`` are the sandbox's containers.
         """
         connected = {c.id for c in self.plan.containers if c.connected or c.sockets}
         for ended in restarting(self.plan.ruled, target.pod.uid, listed):
@@ -249,12 +210,7 @@ class Shielded:
     def excuse(
         self, harmed: Protected, deleted: Collection[PodUid], digest: Callable[[str], Digest | None]
     ) -> Excuse | None:
-        """Return why the harm is intended; ``None`` if it is not known to be.
-
-        Args:
-            deleted: pods that were deleted in the API.
-            digest: returns the digest of a file on the node; ``None`` if there is none.
-        """
+        """Return why the harm is intended: its pod was deleted, or its manifest changed; ``None`` if neither."""
         if harmed.pod.uid in deleted:
             return Excuse.DELETED
         for source in () if self.plan.shield is None else self.plan.shield.static:
@@ -325,17 +281,11 @@ def _sandbox_of(found: SandboxInstance, method: Method) -> Protected:
 
 @dataclass(frozen=True, slots=True)
 class _Lives:
-    """Reports whether an instance still runs.
+    """Reports whether an instance still runs."""
 
-    Attributes:
-        process: reports whether a process still runs, according to the kernel.
-        shared: processes that prove of no single container that it runs.
-        ended: containers that have ended, according to the runtime.
-    """
-
-    process: Callable[[Process], bool]
-    shared: frozenset[Process]
-    ended: frozenset[ContainerId]
+    process: Callable[[Process], bool]  # reports whether a process still runs, according to the kernel
+    shared: frozenset[Process]  # processes that prove of no single container that it runs
+    ended: frozenset[ContainerId]  # containers that have ended, according to the runtime
 
     def __call__(self, instance: ContainerInstance | SandboxInstance) -> bool:
         """Report it. A pod without a process of its own does not end unless it is stopped."""

@@ -45,27 +45,16 @@ class StaticPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """What is done about the UIDs in manifests.
+    """What is done about the UIDs in manifests."""
 
-    Attributes:
-        pins: the manifests to change.
-        kept: paths of manifests that keep the UID which an earlier run wrote.
-        recreated: pods that the new kubelet replaces, since nothing keeps their UID.
-    """
-
-    pins: tuple[StaticPodPin, ...] = ()
-    kept: tuple[str, ...] = ()
+    pins: tuple[StaticPodPin, ...] = ()  # the manifests to change
+    kept: tuple[str, ...] = ()  # paths of manifests that keep the UID which an earlier run wrote
     findings: tuple[Finding, ...] = ()
-    recreated: tuple[PodRef, ...] = ()
+    recreated: tuple[PodRef, ...] = ()  # pods that the new kubelet replaces, since nothing keeps their UID
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
-    """Find the manifest of every running static pod.
-
-    Args:
-        manifests: content of each file in the kubelet's manifest directory, by path.
-        node_name: name of the node, which kubelets append to the names of static pods.
-    """
+    """Find the manifest of every running static pod, to whose name kubelets append the node's."""
     parsed = {path: document for path, data in manifests.items() if (document := _parse(data)) is not None}
     pods: dict[str, StaticPod] = {}
     findings: list[Finding] = []
@@ -96,9 +85,8 @@ def plan_pins(
 ) -> Pins:
     """Plan the changes of the manifests so that every pod keeps its UID.
 
-    Args:
-        is_needless: reports of a pod, and of its manifest without the UID that an earlier run wrote into it, whether
-            the new kubelet computes the same UID by itself.
+    ``is_needless`` reports of a pod, and of its manifest without the UID that an earlier run wrote into it, whether the
+    new kubelet computes the same UID by itself.
     """
     pins: list[StaticPodPin] = []
     kept: list[str] = []
@@ -124,8 +112,7 @@ def plan_pins(
 def plan_recreation(static: StaticPods, *, moves: bool) -> Pins:
     """Plan that no manifest keeps a UID which an earlier run wrote.
 
-    Args:
-        moves: whether the new kubelet gives other UIDs to pods whose manifests name none.
+    ``moves`` if the new kubelet gives other UIDs to pods whose manifests name none.
     """
     taken_out = {pod.path: without for pod in static.pods if (without := unpin(pod.data)) is not None}
     return Pins(
@@ -146,8 +133,7 @@ def _changed(pod: StaticPod, content: bytes, *, removes: bool = False) -> Static
 def edited_since(static: StaticPods, known: Callable[[StaticPod], OwnUid | None]) -> tuple[StaticPod, ...]:
     """Return the pods whose manifest was changed after a run had written the UID into it, and still names it.
 
-    Args:
-        known: returns what the manifest was like when that run found it; ``None`` if that is not known.
+    ``known`` returns what the manifest was like when that run found it; ``None`` if that is not known.
     """
     return tuple(
         pod
@@ -162,10 +148,7 @@ def manifest_views(static: StaticPods, *, in_place_resize: bool = False) -> tupl
     """Return static pods as the kubelet reads them from their manifests, and findings about those that cannot be read.
 
     A mirror pod may differ: it lacks fields that the kubelet which created it did not know, and admission may have
-    changed it.
-
-    Args:
-        in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
+    changed it. The kubelet's gate InPlacePodVerticalScaling (``in_place_resize``) adds a default.
     """
     views: list[Pod] = []
     findings: list[Finding] = []

@@ -15,9 +15,9 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.departures import Flaps
-from nodeupgrade.domain.node.hash_census import as_planned
 from nodeupgrade.domain.node.journal import Journal, Mark
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import as_planned
 from nodeupgrade.domain.node.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status, some
 
 _UNTOUCHED = "node untouched: "
@@ -75,11 +75,7 @@ def refusal_status(
 
 
 def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], instead: TaskStatus) -> TaskStatus:
-    """Return the status of a run whose last attempt was rolled back, and whose next attempt never began.
-
-    Args:
-        instead: the status of that next attempt, which did not touch the node.
-    """
+    """Return the status of a run that was rolled back, and whose next attempt, ``instead``, never began."""
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
     told = shorten(f"; not tried again: {why}", MESSAGE_LENGTH // 2)
@@ -106,11 +102,7 @@ def lingering_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus
 
 
 def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobserved: str) -> TaskStatus:
-    """Return the status with the readiness of the node's pods added.
-
-    Args:
-        unobserved: why it is unknown which pods were reported unready; empty if it is known.
-    """
+    """Return the status with the readiness of the node's pods added, or why it was ``unobserved``."""
     told = [guard.detail, f"which pods were reported unready was not observed: {unobserved}" if unobserved else ""]
     flapped = tuple(sorted(flaps.flapped))[:CONTAINERS_LISTED]
     return replace(

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -12,19 +13,12 @@ from nodeupgrade.api.values import AwakeTime, Digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCommand:
-    """One command that systemd runs for a unit.
+    """One command that systemd runs for a unit."""
 
-    Attributes:
-        when: the setting it comes from, for example ``ExecStartPre``.
-        program: path of the program.
-        line: the command line, words separated by blanks; systemd does not show where a quoted word ends.
-        may_fail: whether the unit continues if it fails.
-    """
-
-    when: str
-    program: str
-    line: str
-    may_fail: bool = False
+    when: str  # the setting it comes from, for example ``ExecStartPre``
+    program: str  # path of the program
+    line: str  # the command line, words separated by blanks; systemd does not show where a quoted word ends
+    may_fail: bool = False  # whether the unit continues if it fails
 
     def __str__(self) -> str:
         return f"{self.when}={'-' if self.may_fail else ''}{self.line}"
@@ -32,61 +26,39 @@ class UnitCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitStatus:
-    """One unit, as ``systemctl show`` reports it.
-
-    Attributes:
-        load_state: ``loaded``, ``masked``, ``not-found`` …
-        active_state: ``active``, ``activating``, ``inactive``, ``failed`` …
-        sub_state: for example ``running``, ``auto-restart``.
-        main_pid: 0 when no process runs.
-        kill_mode: ``process``, ``control-group`` …
-        fragment_path: the unit file; empty for units that have none.
-        result: result of the last run, for example ``success``, ``exit-code``.
-        exit_status: exit status of the last main process that ended (ExecMainStatus); 0 if none has.
-        bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf, PropagatesStopTo).
-        restarts: automatic restarts since the unit was last started manually (NRestarts).
-        fenced: whether our fence (see ServiceManager.mask) is up.
-        needs_reload: whether its files were changed after systemd read them.
-        started: when its main process was started; ``None`` if it never was.
-        program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
-        command: all words of ExecStart; empty if they cannot be determined.
-        commands: every command that systemd runs for it, including ExecStart.
-        drop_ins: paths of the drop-ins that systemd has read.
-        environment_files: path of each EnvironmentFile, and whether the unit needs it to start.
-        start_line: ExecStart as systemd shows it, without quotes and with variables not expanded; empty if there are
-            several commands or none.
-        environment: assignments of the unit's Environment setting.
-        started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
-        watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
-        control_group: its cgroup, as systemd names it; empty if it has none.
-        search_path: where systemd looks for programs without a path, if the unit says so (ExecSearchPath).
-    """
+    """One unit, as ``systemctl show`` reports it."""
 
     name: str
-    load_state: str
-    active_state: str
-    sub_state: str
-    main_pid: int
-    kill_mode: str = "control-group"
-    fragment_path: str = ""
-    result: str = "success"
-    exit_status: int = 0
+    load_state: str  # ``loaded``, ``masked``, ``not-found`` …
+    active_state: str  # ``active``, ``activating``, ``inactive``, ``failed`` …
+    sub_state: str  # for example ``running``, ``auto-restart``
+    main_pid: int  # 0 when no process runs
+    kill_mode: str = "control-group"  # ``process``, ``control-group`` …
+    fragment_path: str = ""  # the unit file; empty for units that have none
+    result: str = "success"  # result of the last run, for example ``success``, ``exit-code``
+    exit_status: int = 0  # exit status of the last main process that ended (ExecMainStatus); 0 if none has
+    # units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf, PropagatesStopTo)
     bound_by: tuple[str, ...] = ()
-    restarts: int = 0
-    fenced: bool = False
-    program: str = ""
-    command: tuple[str, ...] = ()
-    commands: tuple[UnitCommand, ...] = ()
-    drop_ins: tuple[str, ...] = ()
+    restarts: int = 0  # automatic restarts since the unit was last started manually (NRestarts)
+    fenced: bool = False  # whether our fence (see ServiceManager.mask) is up
+    program: str = ""  # first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none
+    command: tuple[str, ...] = ()  # all words of ExecStart; empty if they cannot be determined
+    commands: tuple[UnitCommand, ...] = ()  # every command that systemd runs for it, including ExecStart
+    drop_ins: tuple[str, ...] = ()  # paths of the drop-ins that systemd has read
+    # path of each EnvironmentFile, and whether the unit needs it to start
     environment_files: tuple[tuple[str, bool], ...] = ()
-    started: AwakeTime | None = None
-    needs_reload: bool = False
+    started: AwakeTime | None = None  # when its main process was started; None if it never was
+    needs_reload: bool = False  # whether its files were changed after systemd read them
+    # ExecStart as systemd shows it, without quotes and with variables not expanded; empty if there are several commands
+    # or none
     start_line: str = ""
-    environment: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()  # assignments of the unit's Environment setting
+    # when its main process was started by the wall clock of that time, in seconds since 1970
     started_at: float | None = None
+    # within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not
     watchdog: str = ""
-    control_group: str = ""
-    search_path: str = ""
+    control_group: str = ""  # its cgroup, as systemd names it; empty if it has none
+    search_path: str = ""  # where systemd looks for programs without a path, if the unit says so (ExecSearchPath)
 
     @property
     def spares_others(self) -> bool:
@@ -113,22 +85,16 @@ _GENERATED = "/run/systemd/generator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitStart:
-    """How a unit is started.
-
-    Attributes:
-        program: path of the program that systemd runs.
-        commands: every command that systemd runs for the unit, the program's included.
-        files: what affects the start: the unit's files, its environment files, programs and scripts that other
-            commands run, and what the program reads itself. By path: the digest of a file, the names in a directory or
-            of a pattern, or an empty string if there is none.
-        digest: digest of the program, unless the run swaps it.
-    """
+    """How a unit is started."""
 
     unit: str
-    program: str
-    commands: tuple[UnitCommand, ...]
+    program: str  # path of the program that systemd runs
+    commands: tuple[UnitCommand, ...]  # every command that systemd runs for the unit, the program's included
+    # what affects the start: the unit's files, its environment files, programs and scripts that other commands run, and
+    # what the program reads itself. By path: the digest of a file, the names in a directory or of a pattern, or an
+    # empty string if there is none.
     files: Mapping[str, str]
-    digest: Digest | None = None
+    digest: Digest | None = None  # digest of the program, unless the run swaps it
 
 
 def unit_files(unit: UnitStatus) -> tuple[str, ...]:
@@ -151,16 +117,11 @@ OWN_CHANGE = PurePosixPath("/var/lib/nodeupgrade/drop-ins.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnChange:
-    """The last change that a run made to a directory of drop-ins.
-
-    Attributes:
-        changed: when the directory was changed by it, as the filesystem has it.
-        before: when it had been changed before by anybody else; 0 if it did not exist.
-    """
+    """The last change that a run made to a directory of drop-ins."""
 
     directory: str
-    changed: float
-    before: float
+    changed: float  # when the directory was changed by it, as the filesystem has it
+    before: float  # when it had been changed before by anybody else; 0 if it did not exist
 
     def foreign(self, directory: str, changed: float) -> float:
         """Return when somebody else last changed a directory, given when it was changed last."""
@@ -248,3 +209,95 @@ def drop_in(unit: str) -> PurePosixPath:
 def drop_in_text(unit: str) -> str:
     """Return the content of the drop-in."""
     return f"[Unit]\nAssertPathExists=!{flag(unit)}\n"
+
+
+# The environment files of a unit: which files an EnvironmentFile names, and how systemd reads them.
+#
+# An EnvironmentFile may be a pattern (glob(7)), for example /etc/kubelet.env.d/*.env.
+
+_WILD = frozenset("*?[\\")
+
+
+def is_pattern(environment_file: str) -> bool:
+    """Report whether the name of an EnvironmentFile may stand for several files."""
+    return not _WILD.isdisjoint(environment_file)
+
+
+def is_undetermined(environment_file: str) -> bool:
+    """Report whether it is a pattern whose files are not looked for: of directories, or with more than ``*`` and ``?``.
+
+    Versions of systemd and locales differ in how they read ranges of characters.
+    """
+    directory, _, name = environment_file.rpartition("/")
+    return is_pattern(directory) or not _WILD.isdisjoint(set(name) - set("*?"))
+
+
+def matching(environment_file: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return which of these paths the name of an EnvironmentFile stands for, in the order in which systemd reads them.
+
+    A wildcard matches neither a slash nor a dot at the beginning of a name.
+    """
+    if not is_pattern(environment_file):
+        return tuple(path for path in paths if path == environment_file)
+    directory, _, pattern = environment_file.rpartition("/")
+    inside = ((path, path.removeprefix(f"{directory}/")) for path in paths if path.startswith(f"{directory}/"))
+    return tuple(
+        sorted(
+            path
+            for path, name in inside
+            if "/" not in name and fnmatchcase(name, pattern) and name.startswith(".") <= pattern.startswith(".")
+        )
+    )
+
+
+# The content of a file.
+
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""The names of variables that systemd passes on."""
+# Versions of systemd differ in escapes within quotes and at the end of a comment: such a file does not match.
+_ESCAPE = re.compile(r"\\([\s\S])")
+_QUOTED = re.compile(r"""'([^'\\\0]*)'|"((?:[^"\\\0]|\\["\\`$\n])*)\"""")
+_BETWEEN = re.compile(r"(?:\s|[#;](?:[^\n\r\\\0]|\\[^\n\r\0])*(?=[\n\r]|\Z))*", re.ASCII)
+_ASSIGNMENT = re.compile(
+    rf"""
+    (?P<name> [^\s\#;\0] [^=\n\r\0]*)
+    (?: = (?P<quoted> (?: [ \t]* (?:{_QUOTED.pattern}))*)
+        [ \t]* (?P<plain> (?: [ \t]* (?: [^\\\s\0] | \\[^\0]))*) [ \t]*
+    )? (?= [\n\r] | \Z)
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+def assignments(data: bytes) -> dict[str, str] | None:
+    """Parse an environment file as systemd does; ``None`` if its versions read the file differently.
+
+    Quotes count only where a value begins, or where another quote has just ended. Inside of a value they are ordinary
+    characters, which are resolved only when the command line is expanded.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    found: dict[str, str] = {}
+    at = _after(_BETWEEN.match(text), 0)
+    while at < len(text):
+        line = _ASSIGNMENT.match(text, at)
+        if line is None or (line["plain"] or "").startswith(("'", '"')):
+            return None
+        name = line["name"].rstrip()
+        # systemd ignores other names, such as that in "export NAME=value".
+        if line["plain"] is not None and VARIABLE.fullmatch(name):
+            inside = (each[1] or each[2] or "" for each in _QUOTED.finditer(line["quoted"]))
+            found[name] = "".join(map(_unescaped, (*inside, line["plain"])))
+        at = _after(_BETWEEN.match(text, line.end()), line.end())
+    return found
+
+
+def _after(found: re.Match[str] | None, at: int) -> int:
+    return at if found is None else found.end()
+
+
+def _unescaped(text: str) -> str:
+    """Resolve escapes; one before the end of a line joins it with the next."""
+    return _ESCAPE.sub(lambda found: found[1].strip("\r\n"), text)

@@ -13,19 +13,13 @@ from nodeupgrade.domain.node.units import UnitCommand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorCommand:
-    """A command of a distribution.
-
-    Attributes:
-        line: the command line as systemd shows it, the program first.
-        does: why it changes nothing that a run depends on.
-        source: where its text is.
-        scripts: the scripts that it runs, each with the SHA-256 of every content that was read.
-    """
+    """A command of a distribution."""
 
     vendor: str
-    line: str
-    does: str
-    source: str
+    line: str  # the command line as systemd shows it, the program first
+    does: str  # why it changes nothing that a run depends on
+    source: str  # where its text is
+    # the scripts that it runs, each with the SHA-256 of every content that was read
     scripts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -124,11 +118,7 @@ KNOWN = (
 
 
 def is_known(command: UnitCommand, contents: Mapping[str, str]) -> bool:
-    """Report whether a command is one of these.
-
-    Args:
-        contents: SHA-256 of files on the node, by path.
-    """
+    """Report whether a command is one of these, given the SHA-256 of files on the node by path."""
     return any(
         command.line == known.line
         and command.program == known.line.partition(" ")[0]

@@ -33,16 +33,13 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One instance that changed.
-
-    Attributes:
-        container: id of the container that changed; ``None`` for sandboxes, and for containers that appeared.
-    """
+    """One instance that changed."""
 
     kind: DifferenceKind
     label: str
     detail: str
     pod: PodRef
+    # id of the container that changed; None for sandboxes, and for containers that appeared
     container: ContainerId | None = None
 
     def __str__(self) -> str:
@@ -69,11 +66,8 @@ def differences(
     """Compare two inventories.
 
     Only instances that were alive before count: dead ones may be garbage-collected at any time, and pods that start
-    afterwards are not damage.
-
-    Args:
-        may_complete: containers that may have exited with code 0.
-        expendable: containers that are ignored, with their sandboxes.
+    afterwards are not damage. Containers that ``may_complete`` may have exited with code 0; those that are
+    ``expendable`` are ignored, with their sandboxes.
     """
     ignored = frozenset(expendable)
     unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
@@ -269,7 +263,6 @@ def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[st
 
 GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
-NAMED = 3
 
 Alive = Callable[[Iterable[Process]], frozenset[Process]]
 
@@ -286,9 +279,6 @@ def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
     """Return the labels of instances that ran when the run was planned and still do, but are not shown as running.
 
     Of a process that several instances share, only the runtime knows which of them still run.
-
-    Args:
-        alive: returns those of the given processes that still exist.
     """
     expendable = {c.id for c in plan.containers if c.expendable}
     unwatched = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}

@@ -7,7 +7,7 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.domain.check import check, check_one
+from nodeupgrade.domain.check import check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import Pod
@@ -35,7 +35,7 @@ _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 """The writes that begin the upgrade of a node."""
 
 
-@check_one(Reason.OBJECT_UNREADABLE, acceptable=False)
+@check(Reason.OBJECT_UNREADABLE, acceptable=False)
 def task_is_readable(candidate: Candidate) -> Finding | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
     if not candidate.unreadable:
@@ -44,7 +44,7 @@ def task_is_readable(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
 
 
-@check_one(Reason.OVERLAP_CONFLICT, acceptable=False)
+@check(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Finding | None:
     """No other rollout holds the node."""
     task = task_of_others(candidate)
@@ -54,7 +54,7 @@ def node_is_free(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
 
 
-@check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
+@check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
@@ -68,13 +68,13 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
 
-@check_one(Reason.NODE_SKIPPED, acceptable=False)
+@check(Reason.NODE_SKIPPED, acceptable=False)
 def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
     """Nobody has annotated the node to be left out."""
     return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
 
 
-@check_one(Reason.NODE_HELD, acceptable=False)
+@check(Reason.NODE_HELD, acceptable=False)
 def node_is_not_held(candidate: Candidate) -> Finding | None:
     """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
     if candidate.spec.action is RolloutAction.PLAN:
@@ -82,7 +82,7 @@ def node_is_not_held(candidate: Candidate) -> Finding | None:
     return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
 
 
-@check_one(Reason.HELD_BY_POD, acceptable=False)
+@check(Reason.HELD_BY_POD, acceptable=False)
 def no_pod_holds_the_node(candidate: Candidate) -> Finding | None:
     """No pod of the node is annotated to hold it, or they have held it for as long as ``spec.timeouts.podHold`` allows.
 
@@ -107,7 +107,7 @@ def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> 
     return Finding(reason=reason, detail=f"{named(candidate)} is {what} by annotation{f': {why}' if why else ''}")
 
 
-@check_one(Reason.NODE_NOT_READY, acceptable=False)
+@check(Reason.NODE_NOT_READY, acceptable=False)
 def node_is_ready(candidate: Candidate) -> Finding | None:
     """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
 
@@ -124,7 +124,7 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
 
 
-@check_one(Reason.NODE_UNDER_PRESSURE, covers=(Hazard.NODE_UNDER_PRESSURE,))
+@check(Reason.NODE_UNDER_PRESSURE, Hazard.NODE_UNDER_PRESSURE)
 def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
     """The node has enough memory, disk space and process IDs; otherwise its kubelet is about to evict pods."""
     if not candidate.node.pressures:
@@ -133,7 +133,7 @@ def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.NODE_UNDER_PRESSURE, detail=because)
 
 
-@check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
+@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
 def node_is_to_stay(candidate: Candidate) -> Finding | None:
     """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
@@ -145,7 +145,7 @@ def node_is_to_stay(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
 
 
-@check_one(Reason.WRITE_REFUSED, acceptable=False)
+@check(Reason.WRITE_REFUSED, acceptable=False)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
@@ -159,7 +159,7 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     return None if setback is None else setback.finding(name)
 
 
-@check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
+@check(Reason.NODE_AFFINITY_NOT_MET, Hazard.PLACEMENT_NOT_MET)
 def placements_are_met(candidate: Candidate) -> Iterator[Finding]:
     """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
     for pod in _active_pods(candidate):
@@ -168,7 +168,7 @@ def placements_are_met(candidate: Candidate) -> Iterator[Finding]:
             yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod), detail=detail)
 
 
-@check(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,), covers=(Hazard.TAINT_NOT_TOLERATED,))
+@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
 def taints_are_tolerated(candidate: Candidate) -> Iterator[Finding]:
     """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):

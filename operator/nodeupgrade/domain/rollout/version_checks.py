@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.spec import SkewPolicy
-from nodeupgrade.domain.check import check_one
+from nodeupgrade.domain.check import check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout import guard
@@ -52,14 +52,14 @@ APPLIANCES = (
 """As far as the API server shows them; on the node others are refused, too."""
 
 
-@check_one(Reason.UNSUPPORTED_VERSION, covers=(Hazard.PAIR_UNKNOWN,), acceptable=False)
+@check(Reason.UNSUPPORTED_VERSION, Hazard.PAIR_UNKNOWN, acceptable=False)
 def node_version_is_known(candidate: Candidate) -> Finding | None:
     """The hashes stored on the node can be recomputed, which is possible only for known versions."""
     problem = unsupported_version(candidate.node.kubelet_version)
     return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{named(candidate)}: {problem}") if problem else None
 
 
-@check_one(Reason.ALREADY_AT_TARGET, acceptable=False)
+@check(Reason.ALREADY_AT_TARGET, acceptable=False)
 def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     """The node does not run the target version already, unless another rollout is changing it right now."""
     if candidate.current != candidate.target or is_being_upgraded_for_others(candidate):
@@ -67,7 +67,7 @@ def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{named(candidate)} runs {candidate.target} already")
 
 
-@check_one(Reason.UNSUPPORTED_SOURCE, acceptable=False)
+@check(Reason.UNSUPPORTED_SOURCE, acceptable=False)
 def source_is_wanted(candidate: Candidate) -> Finding | None:
     """The node's version matches ``spec.fromVersions``, a list of versions or version prefixes."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
@@ -77,7 +77,7 @@ def source_is_wanted(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.UNSUPPORTED_SOURCE, detail=because)
 
 
-@check_one(Reason.DOWNGRADE_NOT_ALLOWED, acceptable=False)
+@check(Reason.DOWNGRADE_NOT_ALLOWED, acceptable=False)
 def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     """The target is not older than the current version, unless ``spec.allowDowngrade`` is set."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
@@ -86,10 +86,11 @@ def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=because)
 
 
-@check_one(
+@check(
     Reason.VERSION_SKEW,
-    follows=(history.THREE_MINORS_BEHIND,),
-    covers=(Hazard.KUBELET_NEWER_THAN_API, Hazard.KUBELET_TOO_OLD_FOR_API),
+    Hazard.KUBELET_NEWER_THAN_API,
+    Hazard.KUBELET_TOO_OLD_FOR_API,
+    history.THREE_MINORS_BEHIND,
     acceptable=False,
 )
 def skew_is_supported(candidate: Candidate) -> Finding | None:
@@ -106,7 +107,7 @@ def skew_is_supported(candidate: Candidate) -> Finding | None:
     return None
 
 
-@check_one(Reason.CONTROL_PLANE_CHANGING, covers=(Hazard.CONTROL_PLANE_IN_CHANGE,))
+@check(Reason.CONTROL_PLANE_CHANGING, Hazard.CONTROL_PLANE_IN_CHANGE)
 def api_servers_agree(candidate: Candidate) -> Finding | None:
     """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
     minors = sorted({(server.major, server.minor): str(server) for server in candidate.api_servers}.items())
@@ -116,9 +117,7 @@ def api_servers_agree(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.CONTROL_PLANE_CHANGING, detail=because)
 
 
-@check_one(
-    Reason.CORDON_REMOVES_TRAFFIC, follows=(history.CORDONED_NODES_SERVE,), covers=(Hazard.CORDON_REMOVES_TRAFFIC,)
-)
+@check(Reason.CORDON_REMOVES_TRAFFIC, Hazard.CORDON_REMOVES_TRAFFIC, history.CORDONED_NODES_SERVE)
 def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Finding | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
     change = history.CORDONED_NODES_SERVE
@@ -131,7 +130,7 @@ def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.CORDON_REMOVES_TRAFFIC, detail=detail)
 
 
-@check_one(Reason.UNSUPPORTED_NODE, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
+@check(Reason.UNSUPPORTED_NODE, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
 def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     """The node runs Linux, and its kubelet is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
@@ -147,7 +146,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     return None
 
 
-@check_one(Reason.UNSUPPORTED_RUNTIME, acceptable=False)
+@check(Reason.UNSUPPORTED_RUNTIME, acceptable=False)
 def runtime_is_supported(candidate: Candidate) -> Finding | None:
     """The hashes stored by the node's runtime can be rewritten."""
     if is_supported(candidate.node.runtime_name):
@@ -156,13 +155,11 @@ def runtime_is_supported(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check_one(
+@check(
     Reason.READINESS_GUARD_UNAVAILABLE,
-    follows=(
-        history.ADMISSION_POLICIES,
-        history.PROBES_KEPT,
-    ),
-    covers=(Hazard.ENDPOINTS_LOST,),
+    Hazard.ENDPOINTS_LOST,
+    history.ADMISSION_POLICIES,
+    history.PROBES_KEPT,
     acceptable=False,
 )
 def required_guard_is_possible(candidate: Candidate) -> Finding | None:
@@ -176,7 +173,7 @@ def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
 
 
-@check_one(Reason.ARTIFACT_UNAVAILABLE, covers=(Hazard.PROGRAM_WRONG,), acceptable=False)
+@check(Reason.ARTIFACT_UNAVAILABLE, Hazard.PROGRAM_WRONG, acceptable=False)
 def artifact_has_platform(candidate: Candidate) -> Finding | None:
     """There is a kubelet binary for the node's platform."""
     if serves(candidate.spec.artifact, candidate.node.platform):

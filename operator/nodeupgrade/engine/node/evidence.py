@@ -5,12 +5,12 @@ import re
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.hazards import named
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import (
     GO_ON,
-    NAMED,
     Difference,
     Obstacle,
     affected,
@@ -26,13 +26,10 @@ LOOK_SECONDS = 0.25
 
 
 def compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
-    """Return the present inventory, and how it differs from the plan's baseline.
+    """Return the present inventory, and how it differs from the plan's baseline, perhaps also in sandboxes' addresses.
 
     Process and start time identify an instance, so details are requested for each container only if something
     differs: the exit code shows whether a container completed meanwhile.
-
-    Args:
-        addresses: also compare the addresses of sandboxes.
     """
     now = node.runtime.inventory(full=False, addresses=addresses)
     if not (changes := unplanned(plan, now)):
@@ -162,10 +159,7 @@ RETURN_SECONDS = 300.0
 
 
 def are_back(node: Node, plan: RunPlan, *, since: AwakeTime) -> bool:
-    """Report whether every container of these pods runs again, or was kept.
-
-    Args:
-        since: when the new kubelet was first watched.
+    """Report whether every container of these pods runs again, or was kept, since the new kubelet was first watched.
 
     Raises:
         StepFailed: they do not run again in time.
@@ -221,11 +215,10 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
         return Obstacle(reason=error.reason, why=str(error))
     if not hidden:
         return None
-    listed = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
     anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
     return Obstacle(
         reason=Reason.RUNTIME_LOST_PODS,
-        why=f"the runtime does not show {len(hidden)} of the instances that still run: {listed} "
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} "
         f"(to start the kubelet all the same, which makes them a second time: {anyway})",
     )
 

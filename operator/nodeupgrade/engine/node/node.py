@@ -67,35 +67,26 @@ def inert(_name: Failpoint) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything a step may use.
-
-    Attributes:
-        shield: stands between a kubelet and the runtime; only used if the plan has a ShieldPlan.
-        packages: only used if the plan holds a package.
-        abort: whether a rollback was requested; called before every decision and during long waits.
-        deleted_pods: pods that were deleted since the run began, as the agent reports them.
-        newcomers: pods that were added after planning, as the agent reports them; ``None`` without a report.
-        rescue: how far the rescue script has come with the run.
-        go_on: whether a person requested to start the old kubelet on a runtime that lost pods.
-        failpoint: called at every place where a test may interrupt the run.
-        seconds: how long the current step may wait.
-        recorded: the journal's payload of an earlier step.
-    """
+    """Everything a step may use."""
 
     runtime: ContainerRuntime
     services: ServiceManager
     files: Files
     kubelet: Kubelet
     clock: Clock
-    shield: Shield
-    packages: Packages
+    shield: Shield  # stands between a kubelet and the runtime; only used if the plan has a ShieldPlan
+    packages: Packages  # only used if the plan holds a package
+    # whether a rollback was requested; called before every decision and during long waits
     abort: Callable[[], bool] = never
+    # pods that were deleted since the run began, as the agent reports them
     deleted_pods: Callable[[], frozenset[PodUid]] = none
+    # pods that were added after planning, as the agent reports them; None without a report
     newcomers: Callable[[], Newcomers | None] = no_newcomers
-    rescue: Callable[[], Rescue] = no_rescue
-    go_on: Callable[[], bool] = never
-    failpoint: Callable[[Failpoint], None] = inert
-    seconds: float = inf
+    rescue: Callable[[], Rescue] = no_rescue  # how far the rescue script has come with the run
+    go_on: Callable[[], bool] = never  # whether a person requested to start the old kubelet on a runtime that lost pods
+    failpoint: Callable[[Failpoint], None] = inert  # called at every place where a test may interrupt the run
+    seconds: float = inf  # how long the current step may wait
+    # the journal's payload of an earlier step
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = nothing_recorded
 
 
@@ -222,11 +213,9 @@ def wait_until_healthy(
 ) -> None:
     """Return once ``/healthz`` answers ok.
 
-    Args:
-        forgiving: whether the kubelet may exit any number of times. A new kubelet that exits twice at its start will
-            do so again, and waiting for it costs downtime (one exit may be the fault of a runtime that stops answering
-            for a moment); the old kubelet has to come up eventually.
-        watch: called repeatedly while waiting; may raise to end the wait.
+    A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
+    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``.
+    While waiting, ``watch`` is called repeatedly, and may raise.
 
     Raises:
         StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.

@@ -15,8 +15,8 @@ from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import shield
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, replaced
 from nodeupgrade.engine.node.node import Node
+from nodeupgrade.engine.node.runtime_restart import recorded_ended
 from nodeupgrade.engine.node.watch import Look, kubelet_lines, last_look
-from nodeupgrade.engine.node.with_runtime import recorded
 
 LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
@@ -31,7 +31,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
     wanted = _let_through(node, plan, journal)
     final = _settled(node, plan, finish.outcome, wanted)
     labels = affected(final.seen.damage)
-    with_runtime = recorded(journal.payload(Step.START_KUBELET))
+    with_runtime = recorded_ended(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,

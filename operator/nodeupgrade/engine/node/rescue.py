@@ -1,14 +1,16 @@
-"""Write the rescue script, and keep it up to date."""
+"""What keeps a node alive if its run is lost: the rescue script, and the keeper of its Lease."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import PurePosixPath
 
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import images_kept
+from nodeupgrade.engine.node import runtime_restart
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
-from nodeupgrade.engine.node.node import Node
+from nodeupgrade.engine.node.node import LEASE_KEEPER, Node
 
 MODE = 0o600
 
@@ -22,7 +24,7 @@ def lay_down(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: it cannot be written.
     """
-    kept = images_kept.of(node, plan)
+    kept = runtime_restart.images_to_keep(node, plan)
     images = node.runtime.before_images(c.id for c in kept)
     changes = [(images[c.id], c.after) for c in kept if c.id in images]
     files = tuple(_files(node, plan))
@@ -43,3 +45,24 @@ def _files(node: Node, plan: RunPlan) -> Iterator[rescue_script.FileBefore]:
     if (arguments := plan.swap.arguments) is not None:
         before = node.files.read(PurePosixPath(arguments.path))
         yield rescue_script.FileBefore(path=arguments.path, content=before)
+
+
+# The lease keeper renews the node's Lease while no kubelet does.
+
+
+def keep_lease(node: Node, plan: RunPlan) -> None:
+    """Start the lease keeper, unless it runs. It ends by itself, so it never outlives the executor for long."""
+    if _renews(plan):
+        with suppress(StepFailed):  # the run does not depend on it
+            node.services.start(LEASE_KEEPER, wait=False)
+
+
+def release_lease(node: Node, plan: RunPlan) -> None:
+    """Stop the lease keeper."""
+    if _renews(plan):
+        with suppress(StepFailed):  # it has ended by itself, or systemd ends it
+            node.services.stop(LEASE_KEEPER)
+
+
+def _renews(plan: RunPlan) -> bool:
+    return plan.limits.keep_lease and plan.kubeconfig is not None

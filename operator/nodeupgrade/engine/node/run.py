@@ -14,7 +14,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node import patience, rescue_script
+from nodeupgrade.domain.node import budget, rescue_script
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.machine import (
@@ -32,7 +32,7 @@ from nodeupgrade.domain.node.machine import (
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import Obstacle
-from nodeupgrade.engine.node import evidence, images_kept, lease, restart_tuning, shield
+from nodeupgrade.engine.node import evidence, rescue, runtime_restart, shield
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
 from nodeupgrade.engine.node.steps import STEPS
@@ -44,17 +44,13 @@ SAY_AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One run, which carries out one plan.
-
-    Attributes:
-        heartbeat: called before every decision, for a watchdog.
-        allow: told how many seconds may pass from now on without any progress; to wait by the clock is progress.
-    """
+    """One run, which carries out one plan."""
 
     node: Node
     plan: RunPlan
     store: JournalStore
-    heartbeat: Callable[[], None] = lambda: None
+    heartbeat: Callable[[], None] = lambda: None  # called before every decision, for a watchdog
+    # told how many seconds may pass from now on without any progress; to wait by the clock is progress
     allow: Callable[[float], None] = lambda _seconds: None
 
     def carry_out(self) -> RunReport:
@@ -65,11 +61,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
-            self.allow(patience.longest(self.plan.limits))
+            self.allow(budget.longest_silence(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         found = from_json(RunReport, finished.payload, strict=True)
-        self.allow(patience.longest(self.plan.limits))
+        self.allow(budget.longest_silence(self.plan.limits))
         self._clean_up(found.outcome)
         return found
 
@@ -105,7 +101,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
-        self.allow(patience.seconds_without_progress(step, self.plan.limits))
+        self.allow(budget.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None
@@ -143,7 +139,7 @@ class NodeRun:
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
         if not needs_quiet(hold.undo):
-            lease.keep(self.node, self.plan)
+            rescue.keep_lease(self.node, self.plan)
         lack, last = hold.lack, journal.records[-1]
         recorded_already = last.mark is Mark.HELD and (
             (last.reason, last.error) == (lack.reason, lack.why)
@@ -162,7 +158,7 @@ class NodeRun:
             if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
                 return lack
             with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if images_kept.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                if runtime_restart.reinstated(replace(self.node, recorded=journal.payload), self.plan):
                     return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
@@ -199,11 +195,11 @@ class NodeRun:
         for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
-        lease.release(self.node, self.plan)
+        rescue.release_lease(self.node, self.plan)
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
-            restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
+            runtime_restart.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             rescue_script.SCRIPT,

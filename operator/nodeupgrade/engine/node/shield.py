@@ -100,11 +100,7 @@ def lack(node: Node, plan: RunPlan) -> Obstacle | None:
 
 
 def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedCall, ...]:
-    """Return what the old kubelet still wanted when the shield was lowered, one call for each instance.
-
-    Args:
-        lowered: when that was.
-    """
+    """Return what the old kubelet still wanted when the shield was lowered, one call for each instance."""
     started = node.services.status(plan.swap.unit).started
     if plan.shield is None or started is None:
         return ()

@@ -15,9 +15,8 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.units import is_harmless
-from nodeupgrade.domain.node.environment_files import is_pattern
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences, is_pattern
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
 from nodeupgrade.engine.node.node import Node
 
@@ -106,15 +105,11 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 
 @dataclass(slots=True)
 class Running:
-    """Checks which program a newly started kubelet runs, until it is known to be the right one.
-
-    Attributes:
-        stamp: stamp of the right program; ``None`` if there is nothing to compare with.
-    """
+    """Checks which program a newly started kubelet runs, until it is known to be the right one."""
 
     node: Node
     plan: RunPlan
-    stamp: str | None
+    stamp: str | None  # stamp of the right program; None if there is nothing to compare with
     _next: float = 0.0
     _seen: bool = False
 

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import Difference, consistent, unplanned
-from nodeupgrade.engine.node import with_runtime
+from nodeupgrade.engine.node import runtime_restart
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, cause, quoted, read_log
 from nodeupgrade.engine.node.node import Node
 
@@ -31,16 +31,12 @@ NOTHING = Departures(damage=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The result of one look.
-
-    Attributes:
-        complete: whether the runtime answered every request; if not, nothing is proven.
-        suspected: differences that could not be confirmed because the runtime stopped answering.
-    """
+    """The result of one look."""
 
     seen: Departures = NOTHING
     inventory: Inventory = field(default_factory=Inventory)
-    complete: bool = True
+    complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
 
@@ -133,10 +129,9 @@ def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
 def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
     """Look once, and again if anything seems to have changed.
 
-    Args:
-        thorough: also look at what costs a call per item, such as start times and addresses.
-        new_kubelet: whether the new kubelet runs, and is the only one that has run since the runtime was restarted.
-            After a rollback the runtime's log does not go back far enough, so nothing counts as ended by itself.
+    If ``thorough``, also at what costs a call per item, such as start times and addresses. Unless only the new kubelet
+    has run since the runtime was restarted, the runtime's log does not go back far enough, so that nothing counts as
+    ended by itself.
     """
     found: tuple[Difference, ...] = ()
     try:
@@ -155,7 +150,7 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     asked = None
     if new_kubelet and _runtime_is_older(node, plan):
         asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
-    ended = with_runtime.recorded(node.recorded(Step.START_KUBELET))
+    ended = runtime_restart.recorded_ended(node.recorded(Step.START_KUBELET))
     by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
     return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
 

@@ -44,23 +44,14 @@ _LARGEST_EXPONENT = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A quantity with the internals that Go's struct has after parsing.
+    """A quantity with the internals that Go's struct has after parsing."""
 
-    Attributes:
-        value: the int64 amount; 0 if `unscaled` is set.
-        scale: the power of ten of the amount.
-        unscaled: the big decimal's digits; None if the int64 amount is used.
-        unscaled_scale: how many of those digits are decimals.
-        cached: the text if Go caches it, else empty.
-        format: how it was written; None only for Go's zero Quantity, in a field that was never set.
-    """
-
-    value: int = 0
-    scale: int = 0
-    unscaled: int | None = None
-    unscaled_scale: int = 9
-    cached: str = ""
-    format: Format | None = None
+    value: int = 0  # the int64 amount; 0 if `unscaled` is set
+    scale: int = 0  # the power of ten of the amount
+    unscaled: int | None = None  # the big decimal's digits; None if the int64 amount is used
+    unscaled_scale: int = 9  # how many of those digits are decimals
+    cached: str = ""  # the text if Go caches it, else empty
+    format: Format | None = None  # how it was written; None only for Go's zero Quantity, in a field that was never set
 
     def amount(self) -> Fraction:
         """Return the exact number."""
@@ -199,3 +190,15 @@ def _binary_text(number: int) -> str:
     while number % 1024 == 0 and exponent < 60:
         number, exponent = number // 1024, exponent + 10
     return f"{number}{_BINARY_TEXT[exponent]}"
+
+
+def resource_amount(text: str) -> Fraction:
+    """Return the exact number that a resource.Quantity such as ``1.5Gi`` or ``250m`` stands for.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
+    try:
+        return parse(text.strip()).amount()
+    except Misfit as error:
+        raise ValueError(str(error)) from error

@@ -15,21 +15,13 @@ CONTAINER = "Container"
 
 @dataclass(frozen=True, slots=True)
 class StructField:
-    """One field of a Go struct.
+    """One field of a Go struct."""
 
-    Attributes:
-        name: the Go field name; for an embedded struct, the name that Go prints for it.
-        type: the Go type without its package, such as `*Probe`, `[]EnvVar` or `ResourceList`.
-        key: the JSON key; empty for an embedded struct, whose fields appear in its place.
-        omitempty: whether Go omits the zero value from the JSON.
-        since: the first minor with this field.
-    """
-
-    name: str
-    type: str
-    key: str
-    omitempty: bool
-    since: int
+    name: str  # the Go field name; for an embedded struct, the name that Go prints for it
+    type: str  # the Go type without its package, such as `*Probe`, `[]EnvVar` or `ResourceList`
+    key: str  # the JSON key; empty for an embedded struct, whose fields appear in its place
+    omitempty: bool  # whether Go omits the zero value from the JSON
+    since: int  # the first minor with this field
 
 
 def _field(name: str, type_: str, tag: str, since: int = OLDEST_MINOR) -> StructField:

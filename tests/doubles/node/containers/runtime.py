@@ -20,11 +20,11 @@ from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeClients,
     RuntimeInfo,
     RuntimeKind,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.runtime_clients import RuntimeClients
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage

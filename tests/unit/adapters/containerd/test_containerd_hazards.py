@@ -9,7 +9,7 @@ from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NO_HAZARDS, RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline
@@ -80,7 +80,7 @@ def test_a_hazard_is_named_once(reason: Reason, fields: dict[str, Any], told: st
     ],
 )
 def test_what_does_no_harm_is_let_pass(fields: dict[str, Any]) -> None:
-    assert found(**fields) == NO_HAZARDS
+    assert found(**fields) == RestartHazards()
 
 
 SHIM = "/opt/1.7.2/containerd-shim-runc-v2"
@@ -100,9 +100,9 @@ def test_a_shim_whose_program_is_gone_is_named_once(where: str) -> None:
 
     assert (finding.reason, finding.subject) == (Reason.RUNTIME_NOT_READY, str(RUNNING.pod))
     assert SHIM in finding.message
-    assert found({**disk, bundle("more"): SHIM.encode(), SHIM: b""}, info=PLACED, inventory=seen) == NO_HAZARDS
+    assert found({**disk, bundle("more"): SHIM.encode(), SHIM: b""}, info=PLACED, inventory=seen) == RestartHazards()
 
 
 @pytest.mark.parametrize("recorded", [b"", b"io.containerd.runc.v2"])
 def test_a_shim_that_is_looked_for_by_its_name_is_let_pass(recorded: bytes) -> None:
-    assert found({bundle(RUNNING.id): recorded}, info=PLACED) == NO_HAZARDS
+    assert found({bundle(RUNNING.id): recorded}, info=PLACED) == RestartHazards()

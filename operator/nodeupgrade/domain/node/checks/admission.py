@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import DEVICE_STATE
@@ -24,51 +24,31 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Properties of the host that admission depends on.
+    """Properties of the host that admission depends on."""
 
-    Attributes:
-        apparmor: whether AppArmor is enabled in the kernel.
-        profiles: the loaded AppArmor profiles, as far as they can be read.
-        numa_nodes: number of NUMA nodes.
-        device_plugins: names of the sockets of device plugins.
-        seccomp: the seccomp profiles that pods name and the node has.
-        namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
-    """
-
-    apparmor: bool = False
-    profiles: frozenset[str] = frozenset()
-    numa_nodes: int = 1
-    device_plugins: frozenset[str] = frozenset()
-    seccomp: frozenset[str] = frozenset()
+    apparmor: bool = False  # whether AppArmor is enabled in the kernel
+    profiles: frozenset[str] = frozenset()  # the loaded AppArmor profiles, as far as they can be read
+    numa_nodes: int = 1  # number of NUMA nodes
+    device_plugins: frozenset[str] = frozenset()  # names of the sockets of device plugins
+    seccomp: frozenset[str] = frozenset()  # the seccomp profiles that pods name and the node has
+    # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
-
-
-NOTHING_SEEN = HostFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The facts that the checks judge.
+    """The facts that the checks judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods, static ones taken from their manifests.
-        settings: the configuration that the kubelet will start with.
-        gates: feature gates that are set.
-        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
-        state: content of the kubelet's state files, by their path below its root directory.
-        alone: whether only the new kubelet would start with this configuration.
-    """
-
-    node: Json
-    pods: tuple[Pod, ...]
-    settings: Configured
-    gates: Mapping[str, bool]
-    current: KubeletVersion | None
+    node: Json  # the Node object
+    pods: tuple[Pod, ...]  # the node's pods, static ones taken from their manifests
+    settings: Configured  # the configuration that the kubelet will start with
+    gates: Mapping[str, bool]  # feature gates that are set
+    current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion
     host: HostFacts = HostFacts()
+    # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
-    alone: bool = False
+    alone: bool = False  # whether only the new kubelet would start with this configuration
 
     @property
     def devices(self) -> DeviceCheckpoint | None:
@@ -102,22 +82,13 @@ def security_contexts(pod: Pod) -> Iterator[Json]:
         yield holder.get("securityContext") or {}
 
 
-def rejected(pod: Pod, detail: str) -> Finding:
-    """Return a finding: a kubelet that starts would kill this pod."""
-    return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)
-
-
 # Checks of what single pods require: an operating system, sysctls, AppArmor, sidecars.
 
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT),
-    covers=(Hazard.SIDECARS_UNKNOWN,),
-)
-def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.SIDECARS_UNKNOWN, history.SIDECARS, history.SIDECARS_BY_DEFAULT)
+def sidecars_are_known(facts: Admission) -> Iterator[Found]:
     """No kubelet that may start rejects sidecars, as 1.28 does while its gate is off, or is the first not to know them.
 
     Older kubelets wait for a sidecar to end, as for any init container. If the running kubelet is one of them, that
@@ -133,21 +104,17 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
             named = [container.name for container in pod.containers if container.role is Role.SIDECAR]
             if named:
                 why = "rejects" if gated else "does not know"
-                yield rejected(
-                    pod,
+                detail = (
                     f"kubelet {version} {why} restartable init containers, and {', '.join(named)} of it "
                     "is one, so it would be killed or never start again; delete the pod first, or choose "
-                    f"{history.SIDECARS_BY_DEFAULT.since} or later",
+                    f"{history.SIDECARS_BY_DEFAULT.since} or later"
                 )
+                yield pod, detail
         return  # the other version would only report the same pods again
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())),
-    covers=(Hazard.SYSCTL_FORBIDDEN,),
-)
-def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.SYSCTL_FORBIDDEN, *tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())))
+def sysctls_are_allowed(facts: Admission) -> Iterator[Found]:
     """Every sysctl of a pod is allowed by the kubelet, by default or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
     for pod in facts.admitted():
@@ -159,18 +126,16 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
             for version in facts.starting:
                 safe = history.SAFE_SYSCTLS.get(name)
                 if safe is None or not safe.applies_to(version):
-                    yield rejected(
-                        pod,
+                    detail = (
                         f"it sets sysctl {name}, which kubelet {version} does not allow with the configuration on "
-                        "disk, so it would be killed (SysctlForbidden); list it in allowedUnsafeSysctls",
+                        "disk, so it would be killed (SysctlForbidden); list it in allowedUnsafeSysctls"
                     )
+                    yield pod, detail
                     break
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,), covers=(Hazard.OPERATING_SYSTEM_DIFFERS,)
-)
-def operating_system_fits(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.OPERATING_SYSTEM_DIFFERS, history.OS_LABEL_COMPARED)
+def operating_system_fits(facts: Admission) -> Iterator[Found]:
     """No pod requires another operating system."""
     compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
     for pod in facts.admitted():
@@ -178,34 +143,26 @@ def operating_system_fits(facts: Admission) -> Iterator[Finding]:
         labels = (pod.raw.get("metadata") or {}).get("labels") or {}
         asked = labels.get("kubernetes.io/os", "linux") if compared else "linux"
         if system != "linux":
-            yield rejected(pod, f"its spec.os is {system}, so any kubelet here would reject it (PodOSNotSupported)")
+            yield pod, f"its spec.os is {system}, so any kubelet here would reject it (PodOSNotSupported)"
         elif asked != "linux":
-            yield rejected(
-                pod,
+            detail = (
                 f"its label kubernetes.io/os is {asked}, so a kubelet from {history.OS_LABEL_COMPARED.since} on would "
-                "reject it (PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod",
+                "reject it (PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod"
             )
+            yield pod, detail
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.APPARMOR_PROFILES_LOOKED_UP,),
-    covers=(Hazard.APPARMOR_PROFILE_MISSING,),
-)
-def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.APPARMOR_PROFILE_MISSING, history.APPARMOR_PROFILES_LOOKED_UP)
+def apparmor_is_there(facts: Admission) -> Iterator[Found]:
     """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
     looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
     for pod in facts.admitted():
         asked = tuple(dict.fromkeys(_profiles(pod)))
         missing = [name for name in asked if name and name not in facts.host.profiles]
         if asked and not facts.host.apparmor:
-            yield rejected(
-                pod, "it asks for AppArmor, which is off on this host, so it would be killed; delete the pod first"
-            )
+            yield pod, "it asks for AppArmor, which is off on this host, so it would be killed; delete the pod first"
         elif missing and looked_up:
-            yield rejected(
-                pod, f"it asks for the AppArmor profile {missing[0]}, which is not loaded; load it: apparmor_parser"
-            )
+            yield pod, f"it asks for the AppArmor profile {missing[0]}, which is not loaded; load it: apparmor_parser"
 
 
 def _profiles(pod: Pod) -> Iterator[str]:
@@ -238,12 +195,8 @@ _VARIABLES = (("configMapKeyRef", "a ConfigMap"), ("secretKeyRef", "a Secret"))
 _ALL_VARIABLES = (("configMapRef", "a ConfigMap"), ("secretRef", "a Secret"))
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.STATIC_PODS_BY_THEMSELVES,),
-    covers=(Hazard.STATIC_POD_REFERS_TO_API,),
-)
-def static_pods_stand_alone(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.STATIC_POD_REFERS_TO_API, history.STATIC_PODS_BY_THEMSELVES)
+def static_pods_stand_alone(facts: Admission) -> Iterator[Found]:
     """No static pod refers to an object of the API, where a kubelet that may start does not run such pods."""
     refusing = history.STATIC_PODS_BY_THEMSELVES
     version = next((each for each in facts.starting if refusing.applies_to(each)), None)
@@ -251,11 +204,11 @@ def static_pods_stand_alone(facts: Admission) -> Iterator[Finding]:
         return
     for pod in facts.admitted():
         if pod.from_manifest and (reference := _reference(pod)) is not None:
-            yield rejected(
-                pod,
+            detail = (
                 f"it is a static pod and refers to {reference}, so kubelet {version} would not run it and kill it "
-                f"({refusing.reference}); take the reference out of its manifest",
+                f"({refusing.reference}); take the reference out of its manifest"
             )
+            yield pod, detail
 
 
 def _reference(pod: Pod) -> str | None:

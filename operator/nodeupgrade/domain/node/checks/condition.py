@@ -1,62 +1,36 @@
 """Checks of the condition of pods: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard, named
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.cluster import moment
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.domain.pods import Pod, Role, container_statuses
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import KubeletVersion
-
-# The facts that tell what pods and containers are doing.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodConditions:
-    """The facts that the checks judge.
+def active(facts: NodeFacts) -> Iterator[Pod]:
+    """Return the pods of the API server that have not ended, without this project's own.
 
-    Attributes:
-        pods: the node's pods from the API server; manifests show nothing of what happens.
-        inventory: what the runtime holds.
-        current: version of the running kubelet; ``None`` if unknown.
-        now: the present time by the node's clock.
-        lasts: how long a run may take, from the kubelet's stop to the end of its watch.
+    Manifests show nothing of what happens.
     """
+    return (pod for pod in facts.traffic.pods if not pod.finished and RUN_LABEL not in pod.labels)
 
-    pods: tuple[Pod, ...]
-    inventory: Inventory
-    current: KubeletVersion | None
-    target: KubeletVersion
-    now: datetime
-    lasts: timedelta
 
-    def active(self) -> Iterator[Pod]:
-        """Return the pods that have not ended, without this project's own."""
-        return (pod for pod in self.pods if not pod.finished and RUN_LABEL not in pod.labels)
-
-    def held(self, pod: Pod) -> Iterator[ContainerInstance]:
-        """Return the containers of a pod that the runtime holds, running or not."""
-        return (container for container in self.inventory.containers if container.pod.uid == pod.ref.uid)
+def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
+    """Return the containers of a pod that the runtime holds, running or not."""
+    return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
 
 
 def statuses_of(pod: Pod) -> dict[str, Json]:
     """Return the statuses of a pod's containers as the API serves them, by name."""
     return {str(status.get("name")): status for status in container_statuses(pod.raw.get("status") or {})}
-
-
-def moment(text: object) -> datetime | None:
-    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 # Warnings about pods that may end by themselves during a run, or whose loss nothing would make good.
@@ -65,59 +39,55 @@ RECENTLY = timedelta(minutes=10)
 """How long a kubelet remembers that a container has crashed: twice its longest back-off."""
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.CRASH_LOOP,))
-def containers_do_not_crash(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.CRASH_LOOP)
+def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
     """No container is in a crash loop; a new kubelet forgets its back-off, and starts it at once."""
     crashing = [
         f"{pod.ref}/{name}"
-        for pod in facts.active()
+        for pod in active(facts)
         for name, status in statuses_of(pod).items()
         if _crashes(facts, status) and _is_restarted(pod, name)
     ]
     if crashing:
-        detail = (
+        yield (
             f"{counted(len(crashing), 'container')} ended within the last {RECENTLY.seconds // 60} minutes, and a new "
             f"kubelet forgets the back-off of what ends again: {named(crashing)}"
         )
-        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, covers=(Hazard.DEADLINE_EXPIRES,))
-def deadlines_are_far(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.DEADLINE_EXPIRES)
+def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
     """No pod's activeDeadlineSeconds are over before the run is."""
-    ending = [str(pod.ref) for pod in facts.active() if _ends_during(facts, pod)]
+    ending = [str(pod.ref) for pod in active(facts) if _ends_during(facts, pod)]
     if ending:
-        detail = (
+        yield (
             f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
             f"while the run still watches: {named(ending)}"
         )
-        yield Finding(reason=Reason.POD_ENDS_BY_ITSELF, detail=detail)
 
 
-@check(Reason.LOSS_NOT_HEALED, covers=(Hazard.LOSS_NOT_HEALED,))
-def pods_would_be_replaced(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.LOSS_NOT_HEALED, Hazard.LOSS_NOT_HEALED)
+def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
     """Every pod is static or has a controller that makes it anew."""
-    lost = [str(pod.ref) for pod in facts.active() if not _is_replaced(pod)]
+    lost = [str(pod.ref) for pod in active(facts) if not _is_replaced(pod)]
     if lost:
-        detail = f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
-        yield Finding(reason=Reason.LOSS_NOT_HEALED, detail=detail)
+        yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
 
 
-@check(Reason.DEBUGGING_IS_INTERRUPTED, covers=(Hazard.EPHEMERAL_CONTAINERS,))
-def nobody_is_debugging(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.DEBUGGING_IS_INTERRUPTED, Hazard.EPHEMERAL_CONTAINERS)
+def nobody_is_debugging(facts: NodeFacts) -> Iterator[Found]:
     """No ephemeral container runs."""
     running = [
         f"{pod.ref}/{container.name}"
-        for pod in facts.active()
+        for pod in active(facts)
         for container in pod.containers
         if container.role is Role.EPHEMERAL and container.name in dict(pod.running)
     ]
     if running:
-        detail = f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
-        yield Finding(reason=Reason.DEBUGGING_IS_INTERRUPTED, detail=detail)
+        yield f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
 
 
-def _crashes(facts: PodConditions, status: Json) -> bool:
+def _crashes(facts: NodeFacts, status: Json) -> bool:
     state = status.get("state") or {}
     if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
         return True
@@ -132,7 +102,7 @@ def _is_restarted(pod: Pod, name: str) -> bool:
     return container is not None and (container.role is Role.SIDECAR or pod.restart_policy != "Never")
 
 
-def _ends_during(facts: PodConditions, pod: Pod) -> bool:
+def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
     seconds = (pod.raw.get("spec") or {}).get("activeDeadlineSeconds")
     began = moment((pod.raw.get("status") or {}).get("startTime"))
     if not isinstance(seconds, int) or began is None:
@@ -150,66 +120,58 @@ def _is_replaced(pod: Pod) -> bool:
 _RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,))
-def hooks_are_over(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION)
+def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
     """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
 
     A kubelet reports a container as running only once that hook is over.
     """
-    for pod in facts.active():
+    for pod in active(facts):
         statuses = statuses_of(pod)
-        for instance in facts.held(pod):
+        for instance in held(facts, pod):
             container = pod.container(instance.name)
             if instance.state is not ContainerState.RUNNING or container is None:
                 continue
             waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
             if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
                 detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
-                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+                yield instance.label, detail
 
 
-@check(
-    Reason.RESIZE_POLICY_RESTART, follows=(history.RESIZE_POLICY_ACTED_ON,), covers=(Hazard.RESIZE_RESTARTS,)
-)  # fmt: skip
-def resizes_are_over(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, history.RESIZE_POLICY_ACTED_ON)  # fmt: skip
+def resizes_are_over(facts: NodeFacts) -> Iterator[Found]:
     """No resize is pending or in progress that restarts a container once the new kubelet gets to it."""
-    if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
+    if facts.kubelet.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.kubelet.current):
         return
-    for pod in facts.active():
+    for pod in active(facts):
         restarting = [container.name for container in pod.containers if _is_restarted_by_a_resize(container.spec)]
         if restarting and (condition := _resize(pod)) is not None:
             detail = (
                 f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
             )
-            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=str(pod.ref), detail=detail)
+            yield pod, detail
 
 
-@check(
-    Reason.KUBELET_DEFECT,
-    follows=(history.INIT_CONTAINERS_REMEMBERED,),
-    covers=(Hazard.INIT_CONTAINERS_COLLECTED,),
-)
-def init_containers_are_remembered(facts: PodConditions) -> Iterator[Finding]:
+@check(Reason.KUBELET_DEFECT, Hazard.INIT_CONTAINERS_COLLECTED, history.INIT_CONTAINERS_REMEMBERED, remedy="")
+def init_containers_are_remembered(facts: NodeFacts) -> Iterator[Found]:
     """The runtime holds every running pod's last init container, where a kubelet would otherwise run it again."""
     remembered = history.INIT_CONTAINERS_REMEMBERED
     if remembered.applies_to(facts.target):
         return
-    for pod in facts.active():
-        containers = {instance.name: instance.state for instance in facts.held(pod)}
+    for pod in active(facts):
+        containers = {instance.name: instance.state for instance in held(facts, pod)}
         roles = {container.name: container.role for container in pod.containers}
         last = next((name for name, role in reversed(roles.items()) if role is Role.INIT), None)
-        runs = any(roles.get(name) is Role.REGULAR and _runs(state) for name, state in containers.items())
+        runs = any(
+            roles.get(name) is Role.REGULAR and state is ContainerState.RUNNING for name, state in containers.items()
+        )
         if runs and last is not None and last not in containers:
             detail = (
                 f"the runtime no longer holds its init container {last}, so kubelet {facts.target} runs its init "
                 f"containers again beside it ({remembered.reference}); delete the pod first, or choose "
                 f"{remembered.since} or later"
             )
-            yield Finding(reason=Reason.KUBELET_DEFECT, subject=str(pod.ref), detail=detail, remedy="")
-
-
-def _runs(state: ContainerState) -> bool:
-    return state is ContainerState.RUNNING
+            yield pod, detail
 
 
 def _is_restarted_by_a_resize(spec: object) -> bool:
@@ -224,8 +186,8 @@ def _resize(pod: Pod) -> str | None:
     return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
 
 
-CHECKS: tuple[Check[PodConditions], ...] = (hooks_are_over, resizes_are_over, init_containers_are_remembered)
-WARNINGS: tuple[Check[PodConditions], ...] = (
+CHECKS: tuple[Check[NodeFacts], ...] = (hooks_are_over, resizes_are_over, init_containers_are_remembered)
+WARNINGS: tuple[Check[NodeFacts], ...] = (
     containers_do_not_crash,
     deadlines_are_far,
     pods_would_be_replaced,

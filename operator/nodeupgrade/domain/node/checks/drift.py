@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.environment_files import VARIABLE, assignments, is_undetermined, matching
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
 from nodeupgrade.kubelet.settings import Configured
 
 # The facts about the start of the running kubelet, and about what its next start would read.
@@ -38,46 +37,29 @@ class FileRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAtStart:
-    """A file, or a directory of files, that a start of the kubelet reads.
-
-    Attributes:
-        changed: when its content or metadata was last changed, in seconds since 1970; 0 if it does not exist.
-    """
+    """A file, or a directory of files, that a start of the kubelet reads."""
 
     path: str
     was: FileRole
-    changed: float
+    changed: float  # when its content or metadata was last changed, in seconds since 1970; 0 if it does not exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The start of the running kubelet, and what the next start would read.
+    """The start of the running kubelet, and what the next start would read."""
 
-    Attributes:
-        started: when the process was started, in seconds since 1970.
-        words: its command line, the program first.
-        environment: the environment that it was started with.
-        unit: its unit, as systemd has loaded it.
-        by_default: variables that systemd sets for every service.
-        environment_files: content by path; ``None`` if the file does not exist.
-        settings: the configuration files as they are now, with the running command line.
-        running: the configuration that the kubelet reports; ``None`` if it could not be asked.
-        why_not_asked: why it could not be asked; empty if it was.
-        read: every file that a start reads.
-        known_to_server: whether the API server accepts the present kubeconfig as this node's; ``None`` if it was not
-            asked.
-    """
-
-    started: float
-    words: tuple[str, ...]
-    environment: Mapping[str, str]
-    unit: UnitStatus
-    settings: Configured
-    by_default: Mapping[str, str] = field(default_factory=dict)
+    started: float  # when the process was started, in seconds since 1970
+    words: tuple[str, ...]  # its command line, the program first
+    environment: Mapping[str, str]  # the environment that it was started with
+    unit: UnitStatus  # its unit, as systemd has loaded it
+    settings: Configured  # the configuration files as they are now, with the running command line
+    by_default: Mapping[str, str] = field(default_factory=dict)  # variables that systemd sets for every service
+    # content by path; None if the file does not exist
     environment_files: Mapping[str, bytes | None] = field(default_factory=dict)
-    running: Json | None = None
-    why_not_asked: str = ""
-    read: tuple[ReadAtStart, ...] = ()
+    running: Json | None = None  # the configuration that the kubelet reports; None if it could not be asked
+    why_not_asked: str = ""  # why it could not be asked; empty if it was
+    read: tuple[ReadAtStart, ...] = ()  # every file that a start reads
+    # whether the API server accepts the present kubeconfig as this node's; None if it was not asked
     known_to_server: bool | None = None
 
     def content_of(self, environment_file: str) -> Iterator[bytes]:
@@ -93,32 +75,22 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discrepancy:
-    """One respect in which the kubelet would not start as it runs.
+    """One respect in which the kubelet would not start as it runs."""
 
-    Attributes:
-        detail: a sentence that names file, key and both values, but no value that may be a secret.
-        acceptable: whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the
-            kubelet would start.
-    """
-
-    detail: str
+    detail: str  # a sentence that names file, key and both values, but no value that may be a secret
+    # whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the kubelet would
+    # start.
     acceptable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Every respect in which the kubelet would not start as it runs.
-
-    Attributes:
-        words: the arguments of the next start, without the program, if they differ; otherwise ``None``.
-    """
+    """Every respect in which the kubelet would not start as it runs."""
 
     policy: DriftPolicy = DriftPolicy.REFUSE
     discrepancies: tuple[Discrepancy, ...] = ()
+    # the arguments of the next start, without the program, if they differ; otherwise None
     words: tuple[str, ...] | None = None
-
-
-NO_DRIFT = Drift()
 
 
 # Work out the command line and the environment with which systemd would start the kubelet now.
@@ -137,17 +109,12 @@ GIVEN_BY_SYSTEMD = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How systemd would start the kubelet.
+    """How systemd would start the kubelet."""
 
-    Attributes:
-        words: the command line, the program first; ``None`` if it cannot be determined.
-        environment: variables that the unit and its environment files set; ``None`` if they cannot be determined.
-        missing: a required environment file that does not exist.
-    """
-
-    words: tuple[str, ...] | None = None
+    words: tuple[str, ...] | None = None  # the command line, the program first; None if it cannot be determined
+    # variables that the unit and its environment files set; None if they cannot be determined
     environment: Mapping[str, str] | None = field(default_factory=dict)
-    missing: str | None = None
+    missing: str | None = None  # a required environment file that does not exist
 
 
 def command(start: Start) -> Command:
@@ -237,15 +204,13 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
 
 @check(
     Reason.CONFIGURATION_DRIFT,
-    covers=(
-        Hazard.COMMAND_LINE_DRIFTED,
-        Hazard.CONFIGURATION_DRIFTED,
-        Hazard.CGROUP_ROOT_CHANGES,
-        Hazard.DIRECTORIES_CHANGE,
-    ),
+    Hazard.COMMAND_LINE_DRIFTED,
+    Hazard.CONFIGURATION_DRIFTED,
+    Hazard.CGROUP_ROOT_CHANGES,
+    Hazard.DIRECTORIES_CHANGE,
     acceptable=False,
 )
-def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
+def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Found]:
     """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
     for discrepancy in drift.discrepancies:
         if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
@@ -254,21 +219,20 @@ def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
                 if discrepancy.acceptable
                 else "restart the kubelet at a time of your choice first"
             )
-            yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
+            yield f"{discrepancy.detail}; {remedy}"
 
 
-@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.CONFIGURATION_DRIFTED,))
-def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
+@check(Reason.CONFIGURATION_DRIFT, Hazard.CONFIGURATION_DRIFTED, warns=True)
+def nothing_is_accepted(drift: Drift) -> str | None:
     """No drift was accepted by ``kubelet.configurationDrift: Accept``."""
     accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
     if drift.policy is DriftPolicy.REFUSE or not accepted:
-        return ()
-    detail = (
+        return None
+    return (
         "kubelet.configurationDrift is Accept: the new kubelet starts with a configuration that the old one does not "
         "run with, and so would the old one on the way back, of which nobody knows whether it then behaves as it does "
         f"now: {_some(accepted, '; ')}"
     )
-    return (Finding(severity=Severity.WARN, reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
 
 
 def _configuration_changes(start: Start) -> Iterator[Discrepancy]:

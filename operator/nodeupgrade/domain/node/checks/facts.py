@@ -8,28 +8,24 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
-from nodeupgrade.domain.node.checks.condition import PodConditions
-from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
+from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
-from nodeupgrade.domain.node.checks.probes import ProbedPods
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
+from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
-from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
+from nodeupgrade.domain.node.checks.volumes import Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.domain.node.own_uids import NOTHING_KNOWN, OwnUids
+from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.runtime import (
-    AS_CONFIGURED,
-    NO_HAZARDS,
     RestartHazards,
     RestartTuning,
+    RuntimeAsFound,
+    RuntimeClients,
     RuntimeInfo,
     RuntimeSocket,
 )
-from nodeupgrade.domain.node.runtime_clients import NO_CLIENTS, RuntimeClients
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
@@ -38,42 +34,25 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletFacts:
-    """The running kubelet, and the program that replaces it.
-
-    Attributes:
-        program: real path of the running program; ``None`` if its file was deleted or replaced since its start.
-        started: real path of the program that the unit starts; ``None`` if there is no such file.
-        words: its arguments, without the program.
-        current: version of the running program.
-        since: when the running process was started, in seconds since 1970; ``None`` if that is not known.
-        before: digest of the old program on disk.
-        arguments: the command line for the new program.
-        missing: why the new program is not available; the fields below are unset then.
-        staged_version: version that the new program reports; empty if it could not be run.
-        staged_output: what it printed.
-        staged_is_elf: whether it is an ELF file; the process of a script shows its interpreter, not the script.
-        after: digest of the new program.
-        arguments_status: exit status of the new program when it parsed them.
-        arguments_output: what it printed then.
-        free_bytes: free space on the program's filesystem once the new program is staged.
-    """
+    """The running kubelet, and the program that replaces it."""
 
     unit: UnitStatus
-    program: str | None
-    words: tuple[str, ...]
-    current: KubeletVersion | None
-    before: Digest | None
-    arguments: Arguments
-    free_bytes: int
-    since: float | None = None
-    started: str | None = None
-    missing: Finding | None = None
-    staged_version: str = ""
-    staged_output: str = ""
+    program: str | None  # real path of the running program; None if its file was deleted or replaced since its start
+    words: tuple[str, ...]  # its arguments, without the program
+    current: KubeletVersion | None  # version of the running program
+    before: Digest | None  # digest of the old program on disk
+    arguments: Arguments  # the command line for the new program
+    free_bytes: int  # free space on the program's filesystem once the new program is staged
+    since: float | None = None  # when the running process was started, in seconds since 1970; None if that is not known
+    started: str | None = None  # real path of the program that the unit starts; None if there is no such file
+    missing: Finding | None = None  # why the new program is not available; the fields below are unset then
+    staged_version: str = ""  # version that the new program reports; empty if it could not be run
+    staged_output: str = ""  # what it printed
+    # whether it is an ELF file; the process of a script shows its interpreter, not the script
     staged_is_elf: bool = False
-    after: Digest | None = None
-    arguments_status: int = 0
-    arguments_output: str = ""
+    after: Digest | None = None  # digest of the new program
+    arguments_status: int = 0  # exit status of the new program when it parsed them
+    arguments_output: str = ""  # what it printed then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,60 +65,39 @@ class EditedManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """Everything that the checks judge, gathered at one time.
-
-    Attributes:
-        spec: what the control plane requests for the node.
-        state_free_bytes: free space on the filesystem of the journal.
-        readiness: what the start of the new kubelet depends on.
-        stored: hashes as stored on disk; ``inventory`` has them as the runtime serves them.
-        traffic: what clients of the pods depend on.
-        hazards: findings that make a restart of the runtime unsafe.
-        tuning: temporary settings that would make the runtime's restart gentler.
-        clients: the containers that use the runtime's sockets.
-        host: properties of the host that pod admission depends on.
-        drift: differences between the running kubelet and its next start.
-        runtime_found: the running runtime, and the one that would be started.
-        socket: the socket that the kubelet connects to.
-        kubelet_start: how the kubelet's unit would be started now.
-        runtime_start: how the runtime's unit would be started now.
-        now: the time when the facts were gathered, by the node's clock.
-        volumes_seen: what was found of the node's volumes; checks use ``volumes``.
-        seen_around: what was found around the kubelet; checks use ``surroundings``.
-        files: the files to exchange; ``None`` if there are none.
-        own_uids: the UIDs of static pods that kubelets of this node are known to compute by themselves.
-        recreated: static pods that the new kubelet is to replace.
-        edited: static pods whose manifest was changed while it names the UID that an earlier run wrote.
-        programs: the path that systemd finds for each program that a unit names without one.
-    """
+    """Everything that the checks judge, gathered at one time."""
 
     node: Json
     pods: tuple[Pod, ...]
-    spec: TaskSpec
+    spec: TaskSpec  # what the control plane requests for the node
     kubelet: KubeletFacts
     runtime: RuntimeInfo
     runtime_unit: UnitStatus
     inventory: Inventory
+    # hashes as stored on disk; ``inventory`` has them as the runtime serves them
     stored: Mapping[ContainerId, StoredHashes]
-    state_free_bytes: int
-    readiness: Readiness
-    traffic: Traffic
-    runtime_found: RuntimeAsFound
-    socket: RuntimeSocket
-    kubelet_start: UnitStart
-    runtime_start: UnitStart
-    now: datetime
-    hazards: RestartHazards = NO_HAZARDS
-    tuning: RestartTuning = AS_CONFIGURED
-    clients: RuntimeClients = NO_CLIENTS
-    host: HostFacts = NOTHING_SEEN
-    drift: Drift = NO_DRIFT
-    volumes_seen: Volumes = NO_VOLUMES
-    seen_around: HostSurroundings = NOTHING_AROUND
-    files: FilesFound | None = None
-    own_uids: OwnUids = NOTHING_KNOWN
-    recreated: tuple[PodRef, ...] = ()
+    state_free_bytes: int  # free space on the filesystem of the journal
+    readiness: Readiness  # what the start of the new kubelet depends on
+    traffic: Traffic  # what clients of the pods depend on
+    runtime_found: RuntimeAsFound  # the running runtime, and the one that would be started
+    socket: RuntimeSocket  # the socket that the kubelet connects to
+    kubelet_start: UnitStart  # how the kubelet's unit would be started now
+    runtime_start: UnitStart  # how the runtime's unit would be started now
+    now: datetime  # the time when the facts were gathered, by the node's clock
+    hazards: RestartHazards = RestartHazards()  # findings that make a restart of the runtime unsafe
+    tuning: RestartTuning = RestartTuning()  # temporary settings that would make the runtime's restart gentler
+    clients: RuntimeClients = RuntimeClients()  # the containers that use the runtime's sockets
+    host: HostFacts = HostFacts()  # properties of the host that pod admission depends on
+    drift: Drift = Drift()  # differences between the running kubelet and its next start
+    volumes_seen: Volumes = Volumes()  # what was found of the node's volumes; checks use ``volumes``
+    seen_around: HostSurroundings = HostSurroundings()  # what was found around the kubelet; checks use ``surroundings``
+    files: FilesFound | None = None  # the files to exchange; None if there are none
+    # the UIDs of static pods that kubelets of this node are known to compute by themselves
+    own_uids: OwnUids = OwnUids()
+    recreated: tuple[PodRef, ...] = ()  # static pods that the new kubelet is to replace
+    # static pods whose manifest was changed while it names the UID that an earlier run wrote
     edited: tuple[EditedManifest, ...] = ()
+    # the path that systemd finds for each program that a unit names without one
     programs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -180,23 +138,9 @@ class NodeFacts:
         )
 
     @property
-    def probed(self) -> ProbedPods:
-        """Return the facts about the pods that a new kubelet probes."""
-        seen = self.traffic
-        return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
-
-    @property
-    def conditions(self) -> PodConditions:
-        """Return the facts about what pods are doing."""
-        seen, verify = self.traffic, self.spec.verify
-        return PodConditions(
-            pods=seen.pods,
-            inventory=self.inventory,
-            current=seen.current,
-            target=seen.target,
-            now=self.now,
-            lasts=verify.kubelet_down_budget + timedelta(seconds=seen.settle),
-        )
+    def lasts(self) -> timedelta:
+        """Return how long a run may take, from the kubelet's stop to the end of its watch."""
+        return self.spec.verify.kubelet_down_budget + timedelta(seconds=self.traffic.settle)
 
     @property
     def volumes(self) -> Volumes:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
 from nodeupgrade.domain.node.units import decisive
 from nodeupgrade.kubelet import layout
@@ -19,25 +19,18 @@ SAID = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFound:
-    """The files to exchange, and what they change.
-
-    Attributes:
-        unit: the kubelet's unit.
-        before: layout of the running kubelet.
-        after: layout of the new kubelet, with the new files.
-        way_back: what the old kubelet prints in a dry run with the old files; ``None`` if it was not tried.
-    """
+    """The files to exchange, and what they change."""
 
     found: tuple[FileFound, ...]
-    unit: str
+    unit: str  # the kubelet's unit
     current: KubeletVersion | None
-    before: KubeletLayout
-    after: KubeletLayout
-    way_back: str | None = None
+    before: KubeletLayout  # layout of the running kubelet
+    after: KubeletLayout  # layout of the new kubelet, with the new files
+    way_back: str | None = None  # what the old kubelet prints in a dry run with the old files; None if it was not tried
 
 
 @check(Reason.FILE_NOT_REPLACEABLE, acceptable=False)
-def files_can_be_exchanged(facts: FilesFound) -> Iterator[Finding]:
+def files_can_be_exchanged(facts: FilesFound) -> Iterator[Found]:
     """Every file of ``spec.files`` can be exchanged by a rename, and put back as it was.
 
     Files that others change, or that say which node it is, are not exchanged: static pods, the kubelet's kubeconfig and
@@ -45,24 +38,24 @@ def files_can_be_exchanged(facts: FilesFound) -> Iterator[Finding]:
     """
     for each in changes_of(facts.found):
         if problem := reserved(each.new.path, facts.unit, facts.before) or obstacle(each):
-            detail = f"{each.new.path} of spec.files cannot be exchanged: {problem}"
-            yield Finding(reason=Reason.FILE_NOT_REPLACEABLE, detail=detail)
+            yield f"{each.new.path} of spec.files cannot be exchanged: {problem}"
 
 
 @check(
     Reason.SETTING_NOT_CHANGEABLE,
-    covers=(Hazard.CGROUP_ROOT_CHANGES, Hazard.DIRECTORIES_CHANGE, Hazard.NODE_IDENTITY_CHANGES),
+    Hazard.CGROUP_ROOT_CHANGES,
+    Hazard.DIRECTORIES_CHANGE,
+    Hazard.NODE_IDENTITY_CHANGES,
     acceptable=False,
 )
-def files_keep_what_must_stay(facts: FilesFound) -> Iterator[Finding]:
+def files_keep_what_must_stay(facts: FilesFound) -> Iterator[Found]:
     """With ``spec.files`` the kubelet keeps its directories, endpoints, cgroups and its node's name and address."""
     for name in layout.changed(facts.before.settings, facts.after.settings):
-        detail = f"spec.files would change the kubelet's {name}, which must stay as it is while pods run"
-        yield Finding(reason=Reason.SETTING_NOT_CHANGEABLE, detail=detail)
+        yield f"spec.files would change the kubelet's {name}, which must stay as it is while pods run"
 
 
-@check(Reason.SETTING_NOT_CHANGEABLE, covers=(Hazard.COMMAND_LINE_DRIFTED,), acceptable=False)
-def drop_ins_start_the_same(facts: FilesFound) -> Iterator[Finding]:
+@check(Reason.SETTING_NOT_CHANGEABLE, Hazard.COMMAND_LINE_DRIFTED, acceptable=False)
+def drop_ins_start_the_same(facts: FilesFound) -> Iterator[Found]:
     """A drop-in of ``spec.files`` changes neither what is started nor what ends with it.
 
     How systemd would understand such a change shows only once it is made, with the kubelet down.
@@ -74,23 +67,21 @@ def drop_ins_start_the_same(facts: FilesFound) -> Iterator[Finding]:
         if before != after:
             line = next((line for line in (*after, *before) if line not in {*before} & {*after}), "the order of lines")
             name = line.partition("=")[0]  # its value may be secret
-            detail = (
+            yield (
                 f"{each.new.path} of spec.files changes {name}: a drop-in may set limits, weights and accounting; "
                 "flags belong into the environment file or the configuration file"
             )
-            yield Finding(reason=Reason.SETTING_NOT_CHANGEABLE, detail=detail)
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.CONFIGURATION_REJECTED,), acceptable=False)
-def old_kubelet_accepts_its_files(facts: FilesFound) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CONFIGURATION_REJECTED, acceptable=False)
+def old_kubelet_accepts_its_files(facts: FilesFound) -> Iterator[Found]:
     """Where ``spec.files`` changes files, the old kubelet accepts the old ones, so that there is a way back."""
     output = facts.way_back
     if output is not None and not accepted(output):
-        detail = (
+        yield (
             f"kubelet {facts.current} does not accept its own configuration in a dry run, so there would be no way "
             f"back: {shorten(objection(output), SAID)}"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 CHECKS: tuple[Check[FilesFound], ...] = (

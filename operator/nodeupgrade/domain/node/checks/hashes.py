@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.run_settings import HashMode
+from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
-from nodeupgrade.domain.node.checks.sockets import NOBODY, SocketUsers
+from nodeupgrade.domain.node.plan import PlannedContainer
 from nodeupgrade.domain.node.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
 
@@ -21,30 +21,35 @@ COMPARED_WITHIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """The facts that the checks of this module judge.
+class SocketUsers:
+    """The who uses the runtime's sockets."""
 
-    Attributes:
-        unread: findings about manifests of static pods that cannot be read as the kubelet reads them.
-        unpinned: findings about static pods whose UID would change.
-        agents: the pods of this run's agent, which exist only for the run.
-        users: who uses the runtime's sockets, if anything has to be rewritten.
-        ran: for how long the kubelet has run; ``None`` if that is not known.
-    """
+    # those of the node, without the agent's; none if the runtime is not going to be restarted
+    containers: tuple[PlannedContainer, ...] = ()
+    unknown: str = ""  # why it is not known which of them are connected; empty if it is
+    policy: SocketMountPolicy = SocketMountPolicy.WARN  # what is to be done about those that have mounted a socket
+
+
+NOBODY = SocketUsers()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The facts that the checks of this module judge."""
 
     current: KubeletVersion | None
     target: KubeletVersion
     hash_mode: HashMode
     rewriting: Rewriting
-    unread: tuple[Finding, ...]
-    unpinned: tuple[Finding, ...]
-    agents: frozenset[PodUid]
-    users: SocketUsers = NOBODY
-    ran: timedelta | None = None
+    unread: tuple[Finding, ...]  # findings about manifests of static pods that cannot be read as the kubelet reads them
+    unpinned: tuple[Finding, ...]  # findings about static pods whose UID would change
+    agents: frozenset[PodUid]  # the pods of this run's agent, which exist only for the run
+    users: SocketUsers = NOBODY  # who uses the runtime's sockets, if anything has to be rewritten
+    ran: timedelta | None = None  # for how long the kubelet has run; None if that is not known
 
 
-@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
-def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
+@check(Reason.STORED_HASH_NOT_REPRODUCED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)
+def manifests_tell_what_runs(facts: Proof) -> Iterator[Found]:
     """The manifest of every static pod can be read as the kubelet reads it."""
     yield from facts.unread
 
@@ -53,17 +58,21 @@ def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
     Reason.STORED_HASH_NOT_REPRODUCED,
     Reason.UNKNOWN_CONTAINER,
     Reason.POD_IN_TRANSITION,
-    follows=(changes.VERSIONED_STRUCT, changes.JSON_HASHED, changes.NAME_AND_IMAGE_HASHED, changes.SIDECARS_COMPARED),
-    covers=(Hazard.HASH_NOT_REPRODUCED, Hazard.POD_IN_TRANSITION),
+    Hazard.HASH_NOT_REPRODUCED,
+    Hazard.POD_IN_TRANSITION,
+    changes.VERSIONED_STRUCT,
+    changes.JSON_HASHED,
+    changes.NAME_AND_IMAGE_HASHED,
+    changes.SIDECARS_COMPARED,
     acceptable=False,
 )
-def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
+def hashes_are_reproduced(facts: Proof) -> Iterator[Found]:
     """Every stored hash that the running kubelet compares is reproduced from its pod."""
     yield from facts.rewriting.findings
 
 
-@check(Reason.HASHES_NOT_YET_COMPARED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
-def accepted_hashes_were_compared(facts: Proof) -> Iterator[Finding]:
+@check(Reason.HASHES_NOT_YET_COMPARED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)
+def accepted_hashes_were_compared(facts: Proof) -> Iterator[Found]:
     """The running kubelet has compared the hashes that ``hash.alsoAccepted`` allows, and left their containers alone.
 
     A kubelet that does not accept them ends these containers as soon as it synchronises their pods. So that they run
@@ -78,23 +87,24 @@ def accepted_hashes_were_compared(facts: Proof) -> Iterator[Finding]:
             f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {since} "
             f"ago, and that it accepts such hashes shows once it has run for {COMPARED_WITHIN.total_seconds():.0f}s"
         )
-        yield Finding(reason=Reason.HASHES_NOT_YET_COMPARED, subject=others[0].label, detail=detail)
+        yield others[0].label, detail
 
 
 @check(
     Reason.STATIC_POD_NOT_EDITABLE,
     Reason.POD_IN_TRANSITION,
-    follows=(changes.HOST_AND_FILE_IN_STATIC_UID, changes.STATIC_UID_BY_FNV),
-    covers=(Hazard.STATIC_POD_UID_CHANGES,),
+    Hazard.STATIC_POD_UID_CHANGES,
+    changes.HOST_AND_FILE_IN_STATIC_UID,
+    changes.STATIC_UID_BY_FNV,
     acceptable=False,
 )
-def static_pods_keep_their_uid(facts: Proof) -> Iterator[Finding]:
+def static_pods_keep_their_uid(facts: Proof) -> Iterator[Found]:
     """Every static pod has exactly one manifest, to which its present UID can be added."""
     yield from facts.unpinned
 
 
 @check(Reason.HASHES_WOULD_CHANGE, acceptable=False)
-def hashes_stay(facts: Proof) -> Iterator[Finding]:
+def hashes_stay(facts: Proof) -> Iterator[Found]:
     """No hash has to be rewritten where ``hash.mode: AssertUnchanged`` is set.
 
     The agent's own containers are reported last.
@@ -109,7 +119,48 @@ def hashes_stay(facts: Proof) -> Iterator[Finding]:
             f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
         )
         subject = f"{changed[0].pod}/{changed[0].name}"
-        yield Finding(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
+        yield subject, detail
+
+
+# Checks of containers that use the runtime's sockets themselves, if the runtime is going to be restarted.
+
+
+@check(Reason.RUNTIME_SOCKET_MOUNTED, Hazard.RUNTIME_SOCKET_REPLACED)
+def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
+    """No container has mounted a socket of the runtime as a file, or else it is named.
+
+    ``verify.socketMounts: Refuse`` makes it a refusal. Who mounts the directory finds the new socket there.
+    """
+    severity = Severity.WARN if facts.users.policy is SocketMountPolicy.WARN else None
+    for container in facts.users.containers:
+        if container.sockets:
+            detail = (
+                f"it has mounted {', '.join(container.sockets)} as a file, and reaches nobody there once the runtime "
+                "has been restarted, until the container is started again"
+            )
+            yield Finding(
+                reason=Reason.RUNTIME_SOCKET_MOUNTED, subject=container.label, detail=detail, severity=severity
+            )
+
+
+@check(Reason.RUNTIME_CONNECTION_LOST, Hazard.RUNTIME_CONNECTION_BREAKS)
+def nobody_hangs_on_the_runtime(facts: Proof) -> Iterator[Found]:
+    """No container is connected to the runtime, which some survive and others do not, or else it is named."""
+    if facts.users.unknown and facts.users.containers:
+        detail = f"which containers are connected to the runtime cannot be told: {facts.users.unknown}"
+        yield Finding(reason=Reason.RUNTIME_CONNECTION_LOST, detail=detail, remedy="")
+    for container in facts.users.containers:
+        if container.connected:
+            then = (
+                "its kubelet starts it again"
+                if container.may_end_with_runtime
+                else "nothing starts it again, so the node is rolled back"
+            )
+            detail = (
+                "it is connected to the runtime, whose restart breaks the connection; if it exits because of that, "
+                f"{then}"
+            )
+            yield container.label, detail
 
 
 CHECKS: tuple[Check[Proof], ...] = (
@@ -118,4 +169,6 @@ CHECKS: tuple[Check[Proof], ...] = (
     accepted_hashes_were_compared,
     static_pods_keep_their_uid,
     hashes_stay,
+    sockets_are_not_mounted,
+    nobody_hangs_on_the_runtime,
 )

@@ -2,69 +2,65 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 
-from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import resource_amount
+from nodeupgrade.kubelet.settings import threshold
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.COMMAND_LINE_DRIFTED,), acceptable=False)
-def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.COMMAND_LINE_DRIFTED, acceptable=False)
+def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
     """The unit files are those that systemd has loaded, so that what starts is what was examined."""
     for unit in facts.units:
         if unit.needs_reload:
-            detail = (
+            yield (
                 f"the files of {unit.name} were changed after systemd read them, so that it would start in another way "
                 "than it runs now; run `systemctl daemon-reload`, and restart it if the change is meant"
             )
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 @check(Reason.PROGRAM_NOT_REPLACEABLE, acceptable=False)
-def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
+def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
     """No file that has to be replaced is immutable or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
-        detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
-        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+        yield f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
     for path in facts.unchangeable:
-        detail = f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
-        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+        yield f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
 
 
 @check(Reason.EXECUTOR_UNAVAILABLE, acceptable=False)
-def executor_can_be_started(facts: Readiness) -> Iterator[Finding]:
+def executor_can_be_started(facts: Readiness) -> Iterator[Found]:
     """There is a directory on the node from which systemd may start the executor's programs.
 
     That is /var/lib/nodeupgrade, or else /var/lib/kubelet/nodeupgrade.
     """
     if facts.unfit_for_programs:
         places = "; ".join(f"{place} is {why}" for place, why in facts.unfit_for_programs.items())
-        detail = f"the executor cannot be started from anywhere: {places}; remount one of them so that it can (exec)"
-        yield Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail)
+        yield f"the executor cannot be started from anywhere: {places}; remount one of them so that it can (exec)"
 
 
-@check(Reason.RUN_NOT_KEPT, covers=(Hazard.RUN_FORGOTTEN_AT_BOOT,))
-def run_outlives_a_boot(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.RUN_NOT_KEPT, Hazard.RUN_FORGOTTEN_AT_BOOT)
+def run_outlives_a_boot(facts: Readiness) -> Iterator[Found]:
     """The units and records of a run survive a boot, so that a node that loses power is brought to an end state.
 
     Accept this check if the node, should it be rebooted during its run, may be looked after by hand.
     """
     for path in facts.volatile:
-        detail = f"{path} is empty after a boot (tmpfs), but what a run changes is not"
-        yield Finding(reason=Reason.RUN_NOT_KEPT, detail=detail)
+        yield f"{path} is empty after a boot (tmpfs), but what a run changes is not"
 
 
 @check(
     Reason.POD_CGROUP_MOVES,
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.CGROUP_DRIVER_FROM_RUNTIME, history.CGROUP_V1_REFUSED),
-    covers=(Hazard.CGROUP_DRIVER_CHANGES, Hazard.CGROUP_V1_REFUSED),
+    Hazard.CGROUP_DRIVER_CHANGES,
+    Hazard.CGROUP_V1_REFUSED,
+    history.CGROUP_DRIVER_FROM_RUNTIME,
+    history.CGROUP_V1_REFUSED,
 )
-def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
+def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
     """The new kubelet uses the cgroup driver that the pods were started with, and runs on the node's cgroup version.
 
     From 1.31 on a kubelet takes the driver from the runtime, if that reports one, and not from its own configuration.
@@ -74,11 +70,10 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     driver = reported or facts.layout.cgroup_driver
     if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
         source = f"{facts.runtime.name} says so" if reported else "its configuration says so"
-        detail = (
+        yield (
             f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
             f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
         )
-        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
     refused = history.CGROUP_V1_REFUSED
     if not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.fails_on_cgroup_v1:
         detail = (
@@ -101,31 +96,29 @@ PROTECTED: Mapping[str, int] = {
 """What a kubelet sets, or insists on with protectKernelDefaults; the same in every version from 1.15 on."""
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.LIMITED_SWAP_NEEDS_V2,), covers=(Hazard.SWAP_REFUSED,))
-def swap_is_as_configured(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.SWAP_REFUSED, history.LIMITED_SWAP_NEEDS_V2)
+def swap_is_as_configured(facts: Readiness) -> Iterator[Found]:
     """Swap is off, or the kubelet is configured to start with it, in a way that it supports on the node's cgroups."""
     swaps = (facts.host.swaps or b"").split(b"\n")[1:]
     devices = [line.split()[0].decode(errors="replace") for line in swaps if line.strip()]
     if devices and facts.layout.settings.text("fail-swap-on", "failSwapOn", "true").lower() != "false":
-        detail = (
+        yield (
             f"swap is on ({', '.join(devices)}), and the kubelet does not start with it; "
             "turn it off with `swapoff -a`, or set failSwapOn: false"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
     refused = history.LIMITED_SWAP_NEEDS_V2
     section = facts.layout.settings.document.get("memorySwap")
     limited = isinstance(section, Mapping) and section.get("swapBehavior") == "LimitedSwap"
     looked_at = refused.applies_to(facts.target) and facts.layout.gates.get("NodeSwap", True)
     if limited and looked_at and not facts.cgroup_v2:
-        detail = (
+        yield (
             f"kubelet {facts.target} does not start with memorySwap.swapBehavior: LimitedSwap on cgroup v1 "
             f"({refused.reference}); set it to NoSwap"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.KERNEL_DEFAULTS_PROTECTED,))
-def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.KERNEL_DEFAULTS_PROTECTED)
+def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Found]:
     """With protectKernelDefaults, the kernel's settings are those that a kubelet insists on."""
     if facts.layout.settings.text("protect-kernel-defaults", "protectKernelDefaults").lower() != "true":
         return
@@ -133,26 +126,24 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Finding]:
     if wrong:
         seen = ", ".join(f"{name.replace('/', '.')} is {value or 'not readable'}" for name, value in wrong.items())
         wanted = " ".join(f"{name.replace('/', '.')}={PROTECTED[name]}" for name in wrong)
-        detail = f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+        yield f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.INOTIFY_EXHAUSTED,))
-def inotify_instances_are_left(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, warns=True, remedy="")
+def inotify_instances_are_left(facts: Readiness) -> Iterator[Found]:
     """The superuser has not used up all inotify instances, of which a kubelet needs some to watch its files.
 
     Instances that processes share are counted for each of them, so this only warns.
     """
     if facts.host.inotify is not None and facts.host.inotify[0] >= facts.host.inotify[1]:
-        detail = (
+        yield (
             f"the {facts.host.inotify[1]} inotify instances of the superuser seem to be used up, and a kubelet that "
             "cannot get one does not start; raise fs.inotify.max_user_instances"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail, severity=Severity.WARN, remedy="")
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.WATCHDOG,), covers=(Hazard.UNIT_LIMITS_STARTS,))
-def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.UNIT_LIMITS_STARTS, history.WATCHDOG)
+def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
     """Where systemd's watchdog is set for the kubelet, both versions report to it.
 
     How often a unit may be started does not matter: the counter is reset before every start.
@@ -160,11 +151,10 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
     kubelet = facts.units[0] if facts.units else None
     for version in (facts.current, facts.target):
         if kubelet is not None and kubelet.watchdog and version and not history.WATCHDOG.applies_to(version):
-            detail = (
+            yield (
                 f"{kubelet.name} has WatchdogSec={kubelet.watchdog}, but kubelet {version} does not report to the "
                 f"watchdog ({history.WATCHDOG.reference}), so systemd would end it again and again; take it out"
             )
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
             return
 
 
@@ -182,10 +172,11 @@ DEFAULT_INODES = {"imagefs.inodesFree": "5%"}
 @check(
     Reason.EVICTION_THRESHOLD_MET,
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.IMAGE_INODES,),
-    covers=(Hazard.DISK_FULL, Hazard.DEFAULT_CHANGES),
+    Hazard.DISK_FULL,
+    Hazard.DEFAULT_CHANGES,
+    history.IMAGE_INODES,
 )
-def disks_have_room(facts: Readiness) -> Iterator[Finding]:
+def disks_have_room(facts: Readiness) -> Iterator[Found]:
     """The filesystems of the kubelet and of the runtime are above the eviction thresholds of the new kubelet."""
     try:
         thresholds = _thresholds(facts)
@@ -200,64 +191,44 @@ def disks_have_room(facts: Readiness) -> Iterator[Finding]:
             if size <= 0 or signal not in thresholds:
                 continue
             try:
-                least = _amount(thresholds[signal], size)
+                least = threshold(thresholds[signal], size)
             except ValueError:
                 detail = f"the threshold {signal}<{thresholds[signal]} of evictionHard is not an amount; correct it"
                 yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
                 continue
             if free < least:
-                detail = (
+                yield (
                     f"{free} {unit} are free on the filesystem of {path}, and kubelet {facts.target} evicts pods below "
                     f"{int(least)} ({signal} of evictionHard)"
                 )
-                yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
 
 
-@check(Reason.EVICTION_THRESHOLD_MET, follows=(history.HUGE_PAGES_TAKEN_OFF,), covers=(Hazard.MEMORY_SHORT,))
-def memory_has_room(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.EVICTION_THRESHOLD_MET, Hazard.MEMORY_SHORT, history.HUGE_PAGES_TAKEN_OFF)
+def memory_has_room(facts: Readiness) -> Iterator[Found]:
     """The node has more memory available than the eviction threshold of the new kubelet.
 
     The kubelet's own number differs a little from the kernel's: it leaves out less of the page cache.
     """
     memory, signal, change = facts.host.memory, "memory.available", history.HUGE_PAGES_TAKEN_OFF
     with contextlib.suppress(ValueError):  # reported by disks_have_room
-        threshold = _thresholds(facts).get(signal)
-        if threshold is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
+        least_free = _thresholds(facts).get(signal)
+        if least_free is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
             return
         pages = memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0)
         taken_off = pages if change.applies_to(facts.target) else 0
         free = memory["MemAvailable"] + pages - taken_off
-        least = _amount(threshold, memory["MemTotal"])
+        least = threshold(least_free, memory["MemTotal"])
         if free < least:
             of_pages = f"; {pages} bytes are set aside for huge pages, which count no more ({change.reference})"
-            detail = (
+            yield (
                 f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {int(least)} "
                 f"({signal} of evictionHard){of_pages if taken_off else ''}"
             )
-            yield Finding(reason=Reason.EVICTION_THRESHOLD_MET, detail=detail)
 
 
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
     default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
-    given = facts.layout.settings.amounts("eviction-hard", "evictionHard", "<")
-    if given is None:
-        return default
-    merged = facts.layout.settings.document.get("mergeDefaultEvictionSettings") is True
-    return {**default, **given} if merged else given
-
-
-def _amount(text: str, size: int) -> Fraction:
-    """Return what a threshold stands for.
-
-    Raises:
-        ValueError: it is neither a percentage nor a quantity.
-    """
-    if not text.endswith("%"):
-        return resource_amount(text)
-    try:
-        return size * Fraction(text.removesuffix("%")) / 100
-    except ZeroDivisionError as error:
-        raise ValueError(f"{text} is not a percentage") from error
+    return facts.layout.settings.eviction_hard(default)
 
 
 CHECKS: tuple[Check[Readiness], ...] = (

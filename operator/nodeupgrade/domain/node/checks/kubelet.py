@@ -1,42 +1,44 @@
 """Checks of the running kubelet and of the program that replaces it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.resources import is_guaranteed
+from nodeupgrade.domain.node.checks.volumes import claims_of
+from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.kubelet import known_defects
 from nodeupgrade.kubelet.flags import complaint
+from nodeupgrade.kubelet.known_defects import Concern, KnownDefect
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
 FREE_BYTES = 64 * 1024 * 1024
 
 
-@check(Reason.UNSUPPORTED_SERVICE_MANAGER, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
-def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
+def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
     """The kubelet runs as a systemd service, and its program file is still in place."""
     unit = facts.kubelet.unit
     if unit.load_state != "loaded" or not unit.running:
-        detail = f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+        yield f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
     elif facts.kubelet.program is None:
-        detail = "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+        yield "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
     elif facts.kubelet.current is None:
-        detail = f"{facts.kubelet.program} does not say which kubelet version it is"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+        yield f"{facts.kubelet.program} does not say which kubelet version it is"
 
 
 @check(
     Reason.UNSUPPORTED_VERSION,
     Reason.ALREADY_AT_TARGET,
     Reason.DOWNGRADE_NOT_ALLOWED,
-    covers=(Hazard.PAIR_UNKNOWN,),
+    Hazard.PAIR_UNKNOWN,
     acceptable=False,
 )
-def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
+def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     """Both kubelet versions are supported, and the target is newer, or older where ``allowDowngrade`` permits it."""
     current = facts.kubelet.current
     for version in (current, facts.target):
@@ -44,7 +46,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
             if version is not None:
                 era_of(version)
         except UnsupportedKubelet as error:
-            yield Finding(reason=Reason.UNSUPPORTED_VERSION, detail=str(error))
+            yield str(error)
     if current is None:
         return
     if current == facts.target:
@@ -60,10 +62,11 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
     Reason.INSUFFICIENT_SPACE,
     Reason.WRONG_VERSION_REPORTED,
     Reason.KUBELET_FLAGS_REJECTED,
-    covers=(Hazard.PROGRAM_WRONG, Hazard.FLAG_REJECTED),
+    Hazard.PROGRAM_WRONG,
+    Hazard.FLAG_REJECTED,
     acceptable=False,
 )
-def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
+def program_is_as_promised(facts: NodeFacts) -> Iterator[Found]:
     """The new program is a binary with the specified digest, runs here, reports the target and accepts the flags."""
     kubelet, promised = facts.kubelet, facts.spec.artifact.sha256
     if kubelet.missing is not None:
@@ -90,8 +93,8 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
 
 
-@check(Reason.KUBELET_FLAGS_REJECTED, covers=(Hazard.FLAG_REJECTED,), acceptable=False)
-def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.KUBELET_FLAGS_REJECTED, Hazard.FLAG_REJECTED, acceptable=False)
+def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
     """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them.
 
     A link to the kubelet is the kubelet.
@@ -99,31 +102,28 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
     kubelet = facts.kubelet
     if kubelet.arguments.removed and (kubelet.started is None or kubelet.started != kubelet.program):
         flags = ", ".join(kubelet.arguments.removed)
-        detail = (
+        yield (
             f"{flags} must go for {facts.target}, but unit {kubelet.unit.name} starts {kubelet.unit.program or '?'} "
             f"rather than {kubelet.program}; remove them where that program takes them from"
         )
-        yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
 
 
-@check(Reason.INSUFFICIENT_SPACE, covers=(Hazard.DISK_FULL,), acceptable=False)
-def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.INSUFFICIENT_SPACE, Hazard.DISK_FULL, acceptable=False)
+def there_is_space(facts: NodeFacts) -> Iterator[Found]:
     """With the new program staged, there is still free space for the journal and for the kubelet."""
     for what, free in (
         ("the kubelet's program lies", facts.kubelet.free_bytes),
         ("the journal is kept", facts.state_free_bytes),
     ):
         if free < FREE_BYTES:
-            detail = f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"
-            yield Finding(reason=Reason.INSUFFICIENT_SPACE, detail=detail)
+            yield f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"
 
 
 @check(Reason.UNSUPPORTED_SERVICE_MANAGER, acceptable=False)
-def health_can_be_asked(facts: NodeFacts) -> Iterator[Finding]:
+def health_can_be_asked(facts: NodeFacts) -> Iterator[Found]:
     """The kubelet serves its health endpoint, so that the health of the new one can be determined."""
     if facts.readiness.layout.healthz_url is None:
-        detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+        yield "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
 
 
 def _unusable(facts: NodeFacts) -> str:
@@ -136,26 +136,101 @@ def _needs_guard(facts: NodeFacts) -> bool:
 
 
 @check(Reason.READINESS_GUARD_UNAVAILABLE, acceptable=False)
-def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Finding]:
+def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
     """Where the readiness guard is required, the kubelet's credentials can be used to confirm that it is in force."""
     if _needs_guard(facts) and (why := _unusable(facts)):
-        detail = f"the readiness guard cannot be confirmed with the kubelet's credentials, since in {why}"
-        yield Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
+        yield f"the readiness guard cannot be confirmed with the kubelet's credentials, since in {why}"
 
 
-@check(Reason.READINESS_GUARD_UNAVAILABLE, covers=(Hazard.ENDPOINTS_LOST,), acceptable=False)
-def credentials_can_be_used(facts: NodeFacts) -> Iterator[Finding]:
+@check(
+    Reason.READINESS_GUARD_UNAVAILABLE,
+    Hazard.ENDPOINTS_LOST,
+    acceptable=False,
+    warns=True,
+    remedy="expect that pods are reported unready for a moment; give the kubelet a client certificate to avoid it",
+)
+def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
     """The kubelet's credentials can be used to confirm the readiness guard, and to renew the node's Lease meanwhile."""
     if (why := _unusable(facts)) and not _needs_guard(facts):
-        detail = (
+        yield (
             f"the kubelet's credentials cannot be used, since in {why}: the readiness guard counts as not in force, "
             "nobody renews the node's Lease while no kubelet runs, and claims of volumes cannot be read"
         )
-        remedy = "expect that pods are reported unready for a moment; give the kubelet a client certificate to avoid it"
-        yield Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail, severity=Severity.WARN, remedy=remedy)
+
+
+# Checks of the target release: has it a known defect (``kubelet/known_defects.py``) that matters to this node?
+
+
+_FORBIDDING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if not defect.only_warns)
+_WARNING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if defect.only_warns)
+
+
+@check(Reason.KUBELET_DEFECT, Hazard.RELEASE_DEFECT, *_FORBIDDING)
+def release_harms_no_pod(facts: NodeFacts) -> Iterator[Found]:
+    """The target release has no known defect that costs this node a container or its kubelet."""
+    yield from _found(facts, _FORBIDDING)
+
+
+@check(Reason.KUBELET_DEFECT, Hazard.RELEASE_DEFECT, *_WARNING, warns=True)
+def release_has_no_known_flaw(facts: NodeFacts) -> Iterator[Found]:
+    """The target release has no known defect that shows on this node but costs no container."""
+    yield from _found(facts, _WARNING)
+
+
+def _found(facts: NodeFacts, defects: tuple[KnownDefect, ...]) -> Iterator[str]:
+    for defect in defects:
+        if defect.affects(facts.target) and (concerned := _CONCERNED[defect.concern](facts)) is not None:
+            fixed = defect.fixed_after(facts.target)
+            until = f", fixed in {fixed}" if fixed else ""
+            detail = f"kubelet {facts.target} has a known defect ({defect.reference}{until}): {defect.what[0].lower()}"
+            yield f"{detail}{defect.what[1:].removesuffix('.')}{concerned}"
+
+
+def _every_node(_: NodeFacts) -> str | None:
+    return ""
+
+
+def _ended(facts: NodeFacts) -> str | None:
+    return _listed([pod for pod in facts.pods if pod.finished])
+
+
+def _pinned(facts: NodeFacts) -> str | None:
+    settings = facts.readiness.layout.settings
+    if not (settings.pins_cpus or settings.pins_memory):
+        return None
+    several = (pod for pod in facts.running_pods() if len(_lasting(pod)) > 1)
+    return _listed([pod for pod in several if is_guaranteed(facts.admission, pod)])
+
+
+def _claiming(facts: NodeFacts) -> str | None:
+    return _listed([pod for pod in facts.running_pods() if any(claims_of(pod))])
+
+
+def _on_zfs(facts: NodeFacts) -> str | None:
+    root = facts.readiness.layout.root
+    return f"; {root} is on it" if facts.surroundings.filesystem == "zfs" else None
+
+
+_CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
+    Concern.EVERY_NODE: _every_node,
+    Concern.ENDED_PODS: _ended,
+    Concern.PINNED_PODS: _pinned,
+    Concern.CLAIMED_VOLUMES: _claiming,
+    Concern.ROOT_ON_ZFS: _on_zfs,
+}
+"""For each concern: the end of the message if the node has it, else ``None``."""
+
+
+def _listed(pods: list[Pod]) -> str | None:
+    return f"; it concerns {counted(len(pods), 'pod')}: {named([str(pod.ref) for pod in pods])}" if pods else None
+
+
+def _lasting(pod: Pod) -> list[str]:
+    return [container.name for container in pod.containers if container.role in {Role.REGULAR, Role.SIDECAR}]
 
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (credentials_can_be_used,)
+RELEASES: tuple[Check[NodeFacts], ...] = (release_harms_no_pod,)
 CHECKS: tuple[Check[NodeFacts], ...] = (
     kubelet_is_managed,
     versions_are_known,

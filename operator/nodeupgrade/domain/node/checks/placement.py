@@ -1,29 +1,33 @@
 """Checks of placement: do all pods fit together, with their ports and with the node's labels?"""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from math import floor
+from typing import Any
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.check import check
-from nodeupgrade.domain.hazards import Finding, Hazard
-from nodeupgrade.domain.node.checks.admission import Admission, rejected, spec_of
-from nodeupgrade.domain.node.checks.amounts import (
-    CPU,
-    HUGE_PAGES,
-    MEMORY,
-    PODS,
-    STORAGE,
-    Amounts,
-    allocatable,
-    amounts,
-    demand,
-)
+from nodeupgrade.domain.check import Found, check
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.admission import Admission, spec_of
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.settings import Configured, cpus_in, threshold
+from nodeupgrade.kubelethash import resource_amount
+
+CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+HUGE_PAGES = "hugepages-"
+DEFAULT_MAX_PODS = 110
+DEFAULT_EVICTION = {"memory.available": "100Mi", "nodefs.available": "10%"}
+_EVICTED = {MEMORY: "memory.available", STORAGE: "nodefs.available"}
+
+Amounts = Counter[str]
+"""Amounts by resource: CPUs in millicores, everything else in whole units."""
 
 _COMPUTED = (CPU, MEMORY, STORAGE)
 _KEYS = {
@@ -44,10 +48,11 @@ _CRITICAL = 2_000_000_000
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.RESIZE_POLICY_ACTED_ON,),
-    covers=(Hazard.CAPACITY_TOO_SMALL, Hazard.CRITICAL_POD_PREEMPTS),
+    Hazard.CAPACITY_TOO_SMALL,
+    Hazard.CRITICAL_POD_PREEMPTS,
+    history.RESIZE_POLICY_ACTED_ON,
 )
-def pods_fit(facts: Admission) -> Iterator[Finding]:
+def pods_fit(facts: Admission) -> Iterator[Found]:
     """All pods fit together, by the kubelet's configuration on disk and by the Node's capacity and allocatable.
 
     A kubelet reads the Node object, which it updates from its configuration at the same time; so both count. The last
@@ -63,12 +68,10 @@ def pods_fit(facts: Admission) -> Iterator[Finding]:
         by_disk = allocatable(facts.settings, capacity)
         requested = requests(facts)
     except ValueError as error:
-        detail = f"nobody can tell whether all pods would be admitted again: {error}"
-        yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+        yield f"nobody can tell whether all pods would be admitted again: {error}"
         return
     if not {CPU, MEMORY} <= capacity.keys():
-        detail = "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
-        yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+        yield "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
         return
     critical = any(map(_is_critical, facts.admitted()))
     for name in sorted(requested):
@@ -80,12 +83,8 @@ def pods_fit(facts: Admission) -> Iterator[Finding]:
             yield _too_many(name, requested[name], reported[name], source, critical=critical)
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.SIDECAR_PORTS_IGNORED,),
-    covers=(Hazard.HOST_PORTS_COLLIDE,),
-)
-def host_ports_are_free(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.HOST_PORTS_COLLIDE, history.SIDECAR_PORTS_IGNORED)
+def host_ports_are_free(facts: Admission) -> Iterator[Found]:
     """No two pods claim the same port of the host; a kubelet that starts admits only one of them."""
     sidecars = not all(map(history.SIDECAR_PORTS_IGNORED.affects, facts.starting))
     taken: dict[Port, Pod] = {}
@@ -94,11 +93,11 @@ def host_ports_are_free(facts: Admission) -> Iterator[Finding]:
         for address, protocol, number in sorted(claimed):
             other = next((taken[port] for port in taken if _collide(port, (address, protocol, number))), None)
             if other is not None:
-                yield rejected(
-                    pod,
+                detail = (
                     f"it claims port {number}/{protocol} of the host like {other}, so any start of a kubelet would "
-                    "kill one of them (NodePorts); delete one of the pods first",
+                    "kill one of them (NodePorts); delete one of the pods first"
                 )
+                yield pod, detail
         taken.update(dict.fromkeys(claimed, pod))
 
 
@@ -136,14 +135,13 @@ def requests(facts: Admission, *others: Pod) -> Amounts:
     return requested
 
 
-def _too_many(name: str, requested: int, given: int, source: str, *, critical: bool) -> Finding:
+def _too_many(name: str, requested: int, given: int, source: str, *, critical: bool) -> str:
     if name == PODS:
         what = f"{counted(requested, 'pod')} are on the node and {given} would be admitted {source}"
     else:
         what = f"its pods ask for {_text(name, requested)} of {name} and {_text(name, given)} would be there {source}"
     how = f"OutOf{name}, or Preempting to make room for critical ones" if critical else f"OutOf{name}"
-    detail = f"{what}, so any start of a kubelet would kill some of them ({how})"
-    return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+    return f"{what}, so any start of a kubelet would kill some of them ({how})"
 
 
 def _text(name: str, amount: int) -> str:
@@ -186,12 +184,8 @@ _OF_THE_CLOUD = frozenset(
 )
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.LABELS_READ_TOO_EARLY,),
-    covers=(Hazard.LABELS_READ_TOO_EARLY,),
-)
-def labels_are_read_first(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.LABELS_READ_TOO_EARLY, history.LABELS_READ_TOO_EARLY)
+def labels_are_read_first(facts: Admission) -> Iterator[Found]:
     """The new kubelet reads the Node before it admits pods, or its own labels meet what they ask for.
 
     Only the new one is judged: it is a race that is seldom lost, and a later patch release is the way around it.
@@ -203,15 +197,15 @@ def labels_are_read_first(facts: Admission) -> Iterator[Finding]:
     early = replace(node, labels=_own_labels(facts, node.labels))
     for pod in facts.admitted():
         if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, early)) is not None:
-            yield rejected(
-                pod,
+            detail = (
                 f"kubelet {facts.target} may admit it before it has read the Node, by the labels that it sets itself "
-                f"({defect.reference}): {unmet}; choose a later patch release, or set the label by --node-labels too",
+                f"({defect.reference}): {unmet}; choose a later patch release, or set the label by --node-labels too"
             )
+            yield pod, detail
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.OPERATING_SYSTEM_DIFFERS,))
-def labels_tell_the_platform(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.OPERATING_SYSTEM_DIFFERS)
+def labels_tell_the_platform(facts: Admission) -> Iterator[Found]:
     """The Node's labels of operating system and architecture are true; a kubelet that starts puts them right."""
     node = view_node(dict(facts.node))
     _, _, architecture = node.platform.partition("-")
@@ -222,9 +216,7 @@ def labels_tell_the_platform(facts: Admission) -> Iterator[Finding]:
     corrected = replace(node, labels={**node.labels, **wrong})
     for pod in facts.admitted():
         if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, corrected)) is not None:
-            yield rejected(
-                pod, f"a kubelet that starts puts the labels of its platform right, and would kill the pod: {unmet}"
-            )
+            yield pod, f"a kubelet that starts puts the labels of its platform right, and would kill the pod: {unmet}"
 
 
 def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:
@@ -236,3 +228,111 @@ def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:
         key, _, value = pair.strip().partition("=")
         own[key] = value
     return own
+
+
+# Amounts of resources: what a pod requests, and what a kubelet can allocate.
+
+
+def amounts(listed: Mapping[str, Any] | None) -> Amounts:
+    """Parse a resource list.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    return Amounts({name: _units(name, str(value)) for name, value in (listed or {}).items()})
+
+
+def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
+    """Return the effective request of a pod, as a kubelet computes it.
+
+    Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
+    count if they are more than the sum of the containers', and the overhead of the runtime class is added. Of a resize
+    the larger amount counts; if ``as_allocated``, what the kubelet has agreed to.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    spec = pod.raw.get("spec") or {}
+    allocated = _allocated(pod.raw.get("status") or {})
+    running, at_start, sidecars = Amounts(), Amounts(), Amounts()
+    for container in pod.containers:
+        requested, given = _requested(container.spec), allocated.get(container.name, Amounts())
+        requested = Amounts({**requested, **given}) if as_allocated else requested | given
+        match container.role:
+            case Role.REGULAR:
+                running += requested
+            case Role.SIDECAR:
+                sidecars += requested
+                at_start |= sidecars
+            case Role.INIT:
+                at_start |= sidecars + requested
+            case Role.EPHEMERAL:
+                pass
+    total = (running + sidecars) | at_start | _requested(spec)
+    return total + amounts(spec.get("overhead"))
+
+
+def max_pods(settings: Configured, cpus: int) -> int:
+    """Return how many pods a kubelet admits on a node with this many millicores.
+
+    Raises:
+        ValueError: a setting is not a number.
+    """
+    most = settings.number("max-pods", "maxPods", DEFAULT_MAX_PODS)
+    per_core = settings.number("pods-per-core", "podsPerCore", 0)
+    return min(most, per_core * cpus // 1000) if per_core > 0 else most
+
+
+def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
+    """Return what a kubelet with these settings can allocate to pods.
+
+    Raises:
+        ValueError: a setting cannot be parsed.
+    """
+    given = Amounts(capacity)
+    for kept in (_reserved(settings), _eviction(settings, capacity)):
+        given.subtract({name: amount for name, amount in kept.items() if name in capacity})
+    for name in capacity:
+        if name.startswith(HUGE_PAGES):
+            given[MEMORY] -= capacity[name]
+    given[PODS] = max_pods(settings, capacity[CPU])
+    return given
+
+
+def _reserved(settings: Configured) -> Amounts:
+    system = settings.amounts("system-reserved", "systemReserved") or {}
+    kube = settings.amounts("kube-reserved", "kubeReserved") or {}
+    if listed := settings.text("reserved-cpus", "reservedSystemCPUs"):
+        system = {**system, CPU: str(len(cpus_in(listed)))}
+        kube = {name: amount for name, amount in kube.items() if name != CPU}
+    return amounts(system) + amounts(kube)
+
+
+def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
+    if (ignored := settings.flag("experimental-allocatable-ignore-eviction")) is not None and ignored != "false":
+        return Amounts()
+    given = settings.eviction_hard(DEFAULT_EVICTION)
+    kept = {name: given[signal] for name, signal in _EVICTED.items() if signal in given}
+    return Amounts(
+        {
+            name: floor(threshold(text, capacity[name])) if text.endswith("%") else _units(name, text)
+            for name, text in kept.items()
+        }
+    )
+
+
+def _requested(holder: Json) -> Amounts:
+    """Return the requests; a limit without a request counts as one."""
+    resources = holder.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _allocated(status: Json) -> dict[str, Amounts]:
+    listed: Iterable[Json] = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return {str(container.get("name")): amounts(container.get("allocatedResources")) for container in listed}
+
+
+def _units(resource: str, text: str) -> int:
+    """Parse one amount; kubelets round up."""
+    amount = resource_amount(text) * (1000 if resource == CPU else 1)
+    return -(-amount.numerator // amount.denominator)

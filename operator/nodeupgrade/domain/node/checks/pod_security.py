@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission, rejected, security_contexts, spec_of
+from nodeupgrade.domain.node.checks.admission import Admission, security_contexts, spec_of
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
@@ -15,28 +15,28 @@ from nodeupgrade.kubelethash import KubeletVersion
 IDS_PER_POD = 65536
 
 
-@check(Reason.CONTAINER_COULD_NOT_RESTART, covers=(Hazard.SECCOMP_PROFILE_MISSING,))
-def seccomp_profiles_are_there(facts: Admission) -> Iterator[Finding]:
+@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.SECCOMP_PROFILE_MISSING)
+def seccomp_profiles_are_there(facts: Admission) -> Iterator[Found]:
     """The node has every seccomp profile that a pod names; a running container needs no file, the next one does."""
     without = [str(pod.ref) for pod in facts.admitted() if set(seccomp_profiles(pod)) - facts.host.seccomp]
     if without:
         missing = {name for pod in facts.admitted() for name in seccomp_profiles(pod)} - facts.host.seccomp
-        detail = (
+        yield (
             f"{counted(len(missing), 'seccomp profile')} not on the node ({named(sorted(missing))}), so containers of "
             f"{counted(len(without), 'pod')} could not be started again: {named(without)}; put the files below the "
             "kubelet's directory seccomp"
         )
-        yield Finding(reason=Reason.CONTAINER_COULD_NOT_RESTART, detail=detail)
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Reason.CONTAINER_COULD_NOT_RESTART,
-    follows=(history.USER_NAMESPACES, history.USER_NAMESPACES_BY_DEFAULT),
-    covers=(Hazard.USER_NAMESPACE_IMPOSSIBLE,),
+    Hazard.USER_NAMESPACE_IMPOSSIBLE,
+    history.USER_NAMESPACES,
+    history.USER_NAMESPACES_BY_DEFAULT,
     acceptable=False,
 )
-def user_namespaces_are_recorded(facts: Admission) -> Iterator[Finding]:
+def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every user namespace is recorded on disk as the kubelet writes it; with a damaged record no kubelet starts.
 
     Without a record the kubelet regards the user IDs of a running pod as free, and gives them to another one.
@@ -53,7 +53,7 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Finding]:
         elif record is not None:
             what = "is not as kubelets write it" if first is None else f"names the user IDs of {holders[first].ref} too"
             detail = f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, subject=str(pod.ref), detail=detail)
+            yield pod, detail
         elif facts.current is not None and _has_user_namespaces(facts, facts.current):
             detail = (
                 f"there is no record of its user namespace, so kubelet {version} could give its user IDs to another "
@@ -66,29 +66,25 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Finding]:
 
 @check(
     Reason.CONTAINER_COULD_NOT_RESTART,
-    follows=(history.USER_NAMESPACES, history.USER_NAMESPACES_BY_DEFAULT),
-    covers=(Hazard.USER_NAMESPACE_IMPOSSIBLE,),
+    Hazard.USER_NAMESPACE_IMPOSSIBLE,
+    history.USER_NAMESPACES,
+    history.USER_NAMESPACES_BY_DEFAULT,
 )
-def user_namespaces_stay_as_they_are(facts: Admission) -> Iterator[Finding]:
+def user_namespaces_stay_as_they_are(facts: Admission) -> Iterator[Found]:
     """Both kubelets give user namespaces to pods that ask for them, or neither does."""
     before = facts.current is not None and _has_user_namespaces(facts, facts.current)
     after = _has_user_namespaces(facts, facts.target)
     pods = [str(pod.ref) for pod in _with_user_namespace(facts)]
     if pods and facts.current is not None and before != after:
-        detail = (
+        yield (
             f"user namespaces are {'on' if after else 'off'} with kubelet {facts.target}, unlike with {facts.current}, "
             f"so it could not start containers of {counted(len(pods), 'pod')} with hostUsers: false again: "
             f"{named(pods)}; delete them soon, or set the feature gate UserNamespacesSupport"
         )
-        yield Finding(reason=Reason.CONTAINER_COULD_NOT_RESTART, detail=detail)
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.GROUPS_POLICY_CHECKED,),
-    covers=(Hazard.GROUPS_POLICY_UNKNOWN,),
-)
-def groups_policy_is_supported(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.GROUPS_POLICY_UNKNOWN, history.GROUPS_POLICY_CHECKED)
+def groups_policy_is_supported(facts: Admission) -> Iterator[Found]:
     """The Node says that it supports ``supplementalGroupsPolicy: Strict``, if a pod asks for it."""
     version = next((each for each in facts.starting if history.GROUPS_POLICY_CHECKED.applies_to(each)), None)
     features = (facts.node.get("status") or {}).get("features") or {}
@@ -97,12 +93,12 @@ def groups_policy_is_supported(facts: Admission) -> Iterator[Finding]:
     for pod in facts.admitted():
         context = spec_of(pod).get("securityContext") or {}
         if context.get("supplementalGroupsPolicy") == "Strict":
-            yield rejected(
-                pod,
+            detail = (
                 "it asks for supplementalGroupsPolicy: Strict, which the node does not say it supports "
                 f"(status.features), so kubelet {version} would kill it (SupplementalGroupsPolicyNotSupported); "
-                "delete the pod first, or take a runtime that supports it",
+                "delete the pod first, or take a runtime that supports it"
             )
+            yield pod, detail
 
 
 def seccomp_profiles(pod: Pod) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.restarting_pods import restarting
+from nodeupgrade.domain.node.inventory import restarting
 from nodeupgrade.domain.nodes import Taint, view_node
 from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import ALL_RESTARTING
@@ -32,8 +32,8 @@ NOT_READY_SECONDS = 30
 """Longer than a starting kubelet reports its node as not ready, and than the control plane takes to see the end."""
 
 
-@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
-def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.STORED_HASH_NOT_REPRODUCED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)
+def stored_is_served(facts: NodeFacts) -> Iterator[Found]:
     """The runtime stores the hashes that it serves, so that its restart alone changes nothing."""
     for container in facts.inventory.running():
         stored = facts.stored.get(container.id)
@@ -43,11 +43,11 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
                 f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
                 "the next restart of the runtime would bring it to light; delete the pod first"
             )
-            yield Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
+            yield container.label, detail
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.SANDBOX_UNSOUND,))
-def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.SANDBOX_UNSOUND)
+def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Found]:
     """Every pod with a running container has one ready sandbox with an address.
 
     Otherwise any kubelet start replaces the sandbox and all its containers (kubernetes ``PodSandboxChanged``).
@@ -72,17 +72,17 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
             problem = "its sandbox has no address"
         else:
             continue
-        yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
+        yield sandbox.pod, problem
 
 
-@check(Reason.POD_HAS_TWO_MONITORS, Reason.RUNTIME_NOT_READY, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
-def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.POD_HAS_TWO_MONITORS, Reason.RUNTIME_NOT_READY, Hazard.RUNTIME_LOSES_STATE, acceptable=False)
+def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Found]:
     """No pod is in a state in which a restart of the runtime is known to harm it."""
     yield from facts.hazards.pods
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,), acceptable=False)
-def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, acceptable=False)
+def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Found]:
     """Every container that the API server reports as running is held by the runtime.
 
     Otherwise the kubelet uses a runtime other than the one examined, and the proof does not apply to it.
@@ -95,22 +95,20 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
                     f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
                     "hold: it was just replaced, or the kubelet uses another runtime"
                 )
-                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
+                yield f"{pod.ref}/{name}", detail
 
 
 @check(
     Reason.POD_CGROUP_MOVES,
-    follows=(
-        changes.HUGE_PAGES_COUNT,
-        changes.INIT_CONTAINERS_COUNT,
-        changes.STATUS_TRUSTED,
-        changes.POD_RESOURCES_COUNT,
-        changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
-        changes.EACH_CONTAINER_MUST_MATCH,
-    ),
-    covers=(Hazard.QOS_CLASS_CHANGES,),
+    Hazard.QOS_CLASS_CHANGES,
+    changes.HUGE_PAGES_COUNT,
+    changes.INIT_CONTAINERS_COUNT,
+    changes.STATUS_TRUSTED,
+    changes.POD_RESOURCES_COUNT,
+    changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
+    changes.EACH_CONTAINER_MUST_MATCH,
 )
-def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
+def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
     """Every pod has the same QoS class, and so the same cgroup, for both kubelets.
 
     The class is part of the cgroup's path, and a kubelet kills a pod whose cgroup it does not find. From 1.16 on init
@@ -125,22 +123,20 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
         except UnsupportedKubelet:  # reported by versions_are_known
             return
         except UnreadablePod as error:
-            yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
+            yield pod, str(error)
             continue
         if before != after:
             detail = (
                 f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
                 "so the new kubelet would not find its cgroup and kill it; delete the pod first"
             )
-            yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
+            yield pod, detail
 
 
 @check(
-    Reason.RESIZE_POLICY_RESTART,
-    follows=(changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED),
-    covers=(Hazard.RESIZE_RESTARTS,),
+    Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED
 )
-def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
+def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
     """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
     current = facts.kubelet.current
     if current is None or facts.readiness.layout.gates.get("InPlacePodVerticalScaling") is False:
@@ -157,18 +153,18 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
         except UnsupportedKubelet:  # reported by versions_are_known
             return
         except UnhashableContainer as error:
-            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=str(error))
+            yield instance.label, str(error)
             continue
         if restarted:
             detail = (
                 f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
                 "delete the pod first, or change the policy in its template"
             )
-            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=detail)
+            yield instance.label, detail
 
 
-@check(Reason.POD_IN_TRANSITION, follows=(history.ALL_CONTAINERS_RESTART,), covers=(Hazard.POD_IN_TRANSITION,))
-def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
+def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
     """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
     kubelets = (version for version in (facts.kubelet.current, facts.target) if version is not None)
     gates = facts.readiness.layout.gates
@@ -176,31 +172,28 @@ def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Finding]:
     for pod in facts.running_pods():
         conditions = {c.get("type"): c.get("status") for c in (pod.raw.get("status") or {}).get("conditions") or ()}
         if conditions.get(IN_PLACE_UPDATE) == "False":
-            detail = "an update in place is under way (OpenKruise): wait until its image is the new one"
-            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+            yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
         elif conditions.get(ALL_RESTARTING) == "True":
-            detail = "all of its containers are being restarted by a rule of its own: wait until they run"
-            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+            yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
         elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
             detail = (
                 f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
                 "has all of its containers restarted: wait until they run"
             )
-            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod.ref), detail=detail)
+            yield pod, detail
 
 
-@check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
-def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.NODE_AFFINITY_NOT_MET, Hazard.PLACEMENT_NOT_MET)
+def placements_are_met(facts: NodeFacts) -> Iterator[Found]:
     """The node meets the node selector and the required node affinity of every running pod."""
     node = view_node(dict(facts.node))
     for pod in facts.running_pods():
         if (unmet := unmet_placement(pod, node)) is not None:
-            detail = f"{unmet}, so any kubelet start would kill it"
-            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+            yield pod, f"{unmet}, so any kubelet start would kill it"
 
 
-@check(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,), covers=(Hazard.TAINT_NOT_TOLERATED,))
-def taints_are_tolerated(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
+def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod tolerates the node's NoExecute taints; static pods need not."""
     versions = (version for version in (facts.kubelet.current, facts.target) if version is not None)
     if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
@@ -210,15 +203,18 @@ def taints_are_tolerated(facts: NodeFacts) -> Iterator[Finding]:
         exempt = pod.from_manifest or pod.terminating
         if not exempt and (taint := untolerated_taint(pod, node)):
             detail = f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"
-            yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod.ref), detail=detail)
+            yield pod, detail
 
 
 @check(
     Reason.TAINT_NOT_TOLERATED,
-    follows=(history.NODE_STEADY,),
-    covers=(Hazard.NODE_REPORTS_NOT_READY, Hazard.ACTORS_REACT),
+    Hazard.NODE_REPORTS_NOT_READY,
+    Hazard.ACTORS_REACT,
+    history.NODE_STEADY,
+    warns=True,
+    remedy=f"choose {history.NODE_STEADY.since} or later, or let these pods tolerate it longer",
 )
-def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Finding]:
+def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Found]:
     """Every pod tolerates for a while that its node is not ready, if the new kubelet may report so when it starts.
 
     The control plane taints such a node, and deletes pods that do not tolerate the taint for long enough.
@@ -231,17 +227,15 @@ def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Finding]
         if not (pod.from_manifest or pod.terminating) and tolerated_seconds(pod, NOT_READY) < NOT_READY_SECONDS
     ]
     if short:
-        detail = (
+        yield (
             f"kubelet {facts.target} may report its node NotReady once when it starts "
             f"({history.NODE_STEADY.reference}), and the control plane may then delete {counted(len(short), 'pod')} "
             f"without a toleration of {NOT_READY.key} for {NOT_READY_SECONDS} s: {named(short)}"
         )
-        remedy = f"choose {history.NODE_STEADY.since} or later, or let these pods tolerate it longer"
-        yield Finding(reason=Reason.TAINT_NOT_TOLERATED, severity=Severity.WARN, detail=detail, remedy=remedy)
 
 
-@check(Reason.STATIC_POD_EDIT_PENDING, follows=(changes.NAME_AND_IMAGE_HASHED,))
-def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.STATIC_POD_EDIT_PENDING, changes.NAME_AND_IMAGE_HASHED, warns=True)
+def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Found]:
     """No manifest was edited while it names the UID of the running pod, so that the pod does not run as it says.
 
     Kubelets from 1.31 on replace a container of such a pod only if its name or image changes.
@@ -254,21 +248,18 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Finding]:
             f"{each.path} was edited, but still names metadata.uid, so kubelet {current} has not replaced the pod: it "
             "runs on as it was, and each of its containers takes over the edit when it next restarts"
         )
-        yield Finding(
-            reason=Reason.STATIC_POD_EDIT_PENDING, severity=Severity.WARN, subject=str(each.pod), detail=detail
-        )
+        yield each.pod, detail
 
 
-@check(Reason.STATIC_PODS_RECREATED)
-def static_pods_run_on(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.STATIC_PODS_RECREATED, warns=True)
+def static_pods_run_on(facts: NodeFacts) -> Iterator[Found]:
     """No static pod is replaced, as ``kubelet.staticPods: Recreate`` asks."""
     for pod in facts.recreated:
-        detail = f"kubelet {facts.target} is to replace it, as kubelet.staticPods: Recreate asks"
-        yield Finding(reason=Reason.STATIC_PODS_RECREATED, severity=Severity.WARN, subject=str(pod), detail=detail)
+        yield pod, f"kubelet {facts.target} is to replace it, as kubelet.staticPods: Recreate asks"
 
 
-@check(Reason.KUBEADM_UPGRADES_FIRST)
-def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.KUBEADM_UPGRADES_FIRST, warns=True)
+def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Found]:
     """No pod of the node is one of the control plane that kubeadm made: there, the order with `kubeadm upgrade` counts.
 
     `kubeadm upgrade` replaces a static pod whose manifest differs from its own in any line, and that of another minor
@@ -287,7 +278,7 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Finding]:
             "; a run to another minor version leaves metadata.uid in manifests, unless it is the way back, and where "
             "it is, `kubeadm upgrade` replaces all static pods of the control plane, also those that it would leave"
         )
-    yield Finding(reason=Reason.KUBEADM_UPGRADES_FIRST, severity=Severity.WARN, detail=detail)
+    yield detail
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
@@ -30,30 +31,17 @@ class _Running:
     status: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbedPods:
-    """The facts that the checks of this module judge.
-
-    Attributes:
-        pods: the node's pods from the API server; manifests have no results of probes.
-        current: version of the running kubelet; ``None`` if unknown.
-        settle: seconds for which the run watches the containers once the new kubelet runs.
-    """
-
-    pods: tuple[Pod, ...]
-    current: KubeletVersion | None
-    target: KubeletVersion
-    settle: float
-
-
 @check(
     Reason.POD_IN_TRANSITION,
     Reason.STARTUP_PROBE_RUNS_AGAIN,
     Reason.KUBELET_DEFECT,
-    follows=(history.STARTUP_PROBES, history.PROBES_KEPT, history.SIDECAR_STOPS_RESTARTS),
-    covers=(Hazard.PROBE_FAILS_AT_ONCE, Hazard.SIDECAR_STOPS_RESTARTS),
+    Hazard.PROBE_FAILS_AT_ONCE,
+    Hazard.SIDECAR_STOPS_RESTARTS,
+    history.STARTUP_PROBES,
+    history.PROBES_KEPT,
+    history.SIDECAR_STOPS_RESTARTS,
 )
-def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
+def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
     """The new kubelet kills no container because of its startup probe, and still restarts containers that crash.
 
     Any kubelet kills a container whose startup probe never succeeds. A kubelet that starts counts failures from zero,
@@ -69,7 +57,7 @@ def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
                     f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
                     "failures, while the run still watches it: wait until it has"
                 )
-                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
+                yield container.label, detail
         elif _runs_again(target) and _fails_now(container):
             detail = (
                 f"kubelet {target} runs its startup probe again and kills it after {_deadline(startup)} s of failures; "
@@ -84,51 +72,46 @@ def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
-@check(Reason.PROBE_FAILS, follows=(history.PROBES_KEPT,), covers=(Hazard.ENDPOINTS_LOST,))
-def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
+@check(Reason.PROBE_FAILS, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT)
+def readiness_probes_succeed(facts: Traffic) -> Iterator[Found]:
     """No readiness probe fails already."""
     failing = [c.label for c in _not_refused(facts) if "readinessProbe" in c.spec and _is_unready(c)]
     if failing:
         moment = "" if keeps_probes(facts.target) else (
             f"; kubelet {facts.target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
         )  # fmt: skip
-        detail = f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
-        yield Finding(reason=Reason.PROBE_FAILS, detail=detail)
+        yield f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
 
 
 @check(
-    Reason.STARTUP_PROBE_RUNS_AGAIN,
-    follows=(history.STARTUP_PROBES, history.PROBES_KEPT),
-    covers=(Hazard.PROBE_FAILS_AT_ONCE,),
+    Reason.STARTUP_PROBE_RUNS_AGAIN, Hazard.PROBE_FAILS_AT_ONCE, history.STARTUP_PROBES, history.PROBES_KEPT, warns=True
 )
-def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
+def startup_probes_succeed_again(facts: Traffic) -> Iterator[Found]:
     """Every startup probe that the new kubelet runs again is known to succeed now."""
     running, target = _not_refused(facts), facts.target
     again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
     if again:
         first = min(_deadline(container.spec["startupProbe"]) for container in again)
-        detail = (
+        yield (
             f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills what "
             f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
             f"containers run: {named([container.label for container in again])}"
         )
-        yield Finding(severity=Severity.WARN, reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
 
 
-@check(Reason.EXEC_PROBE_TIMED, follows=(history.EXEC_PROBES_TIMED,), covers=(Hazard.EXEC_PROBE_TIMED,))
-def exec_probes_are_timed_already(facts: ProbedPods) -> Iterator[Finding]:
+@check(Reason.EXEC_PROBE_TIMED, Hazard.EXEC_PROBE_TIMED, history.EXEC_PROBES_TIMED)
+def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
     """The new kubelet is not the first to enforce the timeout of exec probes."""
     target, current = facts.target, facts.current
     timed = [c.label for c in _not_refused(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
     if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
-        detail = (
+        yield (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
             f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
         )
-        yield Finding(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
 
 
-def _not_refused(facts: ProbedPods) -> list[_Running]:
+def _not_refused(facts: Traffic) -> list[_Running]:
     """Return the running containers, except those that ``probes_let_containers_live`` refuses."""
     refused = {finding.subject for finding in probes_let_containers_live(facts)}
     return [container for container in _running(facts.pods) if container.label not in refused]
@@ -188,8 +171,8 @@ def _deadline(probe: Json) -> int:
     return int(probe.get("failureThreshold") or 3) * period(probe)
 
 
-CHECKS: tuple[Check[ProbedPods], ...] = (probes_let_containers_live,)
-WARNINGS: tuple[Check[ProbedPods], ...] = (
+CHECKS: tuple[Check[Traffic], ...] = (probes_let_containers_live,)
+WARNINGS: tuple[Check[Traffic], ...] = (
     readiness_probes_succeed,
     startup_probes_succeed_again,
     exec_probes_are_timed_already,

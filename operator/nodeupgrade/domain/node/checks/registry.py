@@ -13,24 +13,18 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
     condition,
-    defaults,
-    dependants,
     drift,
     files,
     hashes,
     host,
     kubelet,
-    packages,
     placement,
     pod_security,
     pods,
     probes,
-    releases,
     resources,
     runtime,
-    runtime_drift,
     services,
-    sockets,
     startup,
     state,
     surroundings,
@@ -57,10 +51,6 @@ def _files(facts: NodeFacts) -> files.FilesFound:
     return facts.files
 
 
-def _socket_users(proven: Proof) -> sockets.SocketUsers:
-    return proven.users
-
-
 ADMISSION: tuple[Check[admission.Admission], ...] = (
     placement.pods_fit,
     *admission.CHECKS,
@@ -84,29 +74,32 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
     *kubelet.CHECKS,
     *runtime.CHECKS,
-    *_reading(lambda facts: facts.runtime_found, runtime_drift.HARMFUL, when=runtime.is_restarted),
-    *_reading(lambda facts: facts.runtime_found, runtime_drift.CURABLE, when=runtime.may_be_restarted),
+    *_reading(lambda facts: facts.runtime_found, runtime.HARMFUL, when=runtime.is_restarted),
+    *_reading(lambda facts: facts.runtime_found, runtime.CURABLE, when=runtime.may_be_restarted),
     *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,
-    *_reading(lambda facts: facts.readiness, (*startup.CHECKS, *host.CHECKS), when=runtime.is_as_expected),
-    *_reading(lambda facts: facts.readiness, (*defaults.CHECKS, *state.CHECKS), when=runtime.is_as_expected),
+    *_reading(
+        lambda facts: facts.readiness,
+        (*startup.CHECKS, *host.CHECKS, *state.CHECKS),
+        when=runtime.is_as_expected,
+    ),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
     kubelet.required_guard_can_be_confirmed,
-    *_reading(lambda facts: facts.probed, probes.CHECKS),
+    *_reading(lambda facts: facts.traffic, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
     *_reading(lambda facts: facts.admission, ADMISSION),
-    *_reading(lambda facts: facts.admission, (state.devices_are_on_record,)),
+    state.devices_are_on_record.of(lambda facts: facts.admission),
     pods.placements_are_met,
     pods.taints_are_tolerated,
-    *_reading(lambda facts: facts.conditions, condition.CHECKS),
+    *condition.CHECKS,
     kubelet.health_can_be_asked,
-    *releases.CHECKS,
+    *kubelet.RELEASES,
     *_reading(lambda facts: facts.volumes, volumes.CHECKS),
-    *_reading(lambda facts: facts.surroundings, (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet)),
-    *(each.of(_files, when=lambda facts: facts.files is not None) for each in files.CHECKS),
+    *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
+    *_reading(_files, files.CHECKS, when=lambda facts: facts.files is not None),
 )
 """Checks that may forbid a run."""
 
@@ -115,20 +108,20 @@ WAY_BACK: tuple[Check[NodeFacts], ...] = _reading(
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 
-PROOFS: tuple[Check[Proof], ...] = (*hashes.CHECKS, *(each.of(_socket_users) for each in sockets.CHECKS))
+PROOFS: tuple[Check[Proof], ...] = hashes.CHECKS
 """Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
     *kubelet.WARNINGS,
     *pods.WARNINGS,
-    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS, *defaults.WARNINGS)),
+    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS)),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
-    *_reading(lambda facts: facts.probed, probes.WARNINGS),
-    *_reading(lambda facts: facts.traffic, (*services.WARNINGS, *dependants.WARNINGS)),
+    *_reading(lambda facts: facts.traffic, probes.WARNINGS),
+    *_reading(lambda facts: facts.traffic, services.WARNINGS),
     *_reading(lambda facts: facts.admission, ADMISSION_WARNINGS),
-    *_reading(lambda facts: facts.conditions, condition.WARNINGS),
-    *releases.WARNINGS,
+    *condition.WARNINGS,
+    kubelet.release_has_no_known_flaw,
     *_reading(lambda facts: facts.volumes, volumes.WARNINGS),
     *_reading(lambda facts: facts.surroundings, surroundings.WARNINGS),
 )

@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission, rejected, spec_of
-from nodeupgrade.domain.node.checks.amounts import allocatable, amounts
-from nodeupgrade.domain.node.checks.placement import devices, requests
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard, named
+from nodeupgrade.domain.node.checks.admission import Admission, spec_of
+from nodeupgrade.domain.node.checks.placement import allocatable, amounts, devices, requests
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
-from nodeupgrade.kubelet import history, state_formats
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
 from nodeupgrade.kubelet.state import DeviceCheckpoint, fields
 from nodeupgrade.kubelethash import (
@@ -31,17 +30,16 @@ from nodeupgrade.kubelethash import (
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(
-        state_formats.DEVICE_CHECKPOINT_V2,
-        state_formats.DEVICE_CHECKPOINT_V1_UNREAD,
-        history.DEVICES_FORGOTTEN,
-        history.DEVICE_PODS_REJECTED,
-        history.DEVICES_ALLOCATED_ANEW,
-        history.RESTARTED_NOT_FOUND,
-    ),
-    covers=(Hazard.DEVICES_LOST, Hazard.DEVICE_STATE_UNREADABLE),
+    Hazard.DEVICES_LOST,
+    Hazard.DEVICE_STATE_UNREADABLE,
+    history.DEVICE_CHECKPOINT_V2,
+    history.DEVICE_CHECKPOINT_V1_UNREAD,
+    history.DEVICES_FORGOTTEN,
+    history.DEVICE_PODS_REJECTED,
+    history.DEVICES_ALLOCATED_ANEW,
+    history.RESTARTED_NOT_FOUND,
 )
-def devices_are_kept(facts: Admission) -> Iterator[Finding]:
+def devices_are_kept(facts: Admission) -> Iterator[Found]:
     """No kubelet that may start takes devices from a running pod.
 
     From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
@@ -54,55 +52,53 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
         why = _why_devices_are_lost(facts, pod, holding) if holding else None
         if why is not None:
             detail = f"it holds devices ({', '.join(sorted(_named(holding, names)))}) and {why}; delete the pod first"
-            yield rejected(pod, detail)
+            yield pod, detail
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(state_formats.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,)
-)
-def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
+def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Found]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if not facts.settings.pins_memory:
         return
-    if not any(map(state_formats.MEMORY_MANAGER.applies_to, facts.starting)):
+    if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
-            yield rejected(
-                pod,
+            detail = (
                 "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
                 "for memory again when it starts, and kills the pod if there is not enough (kubernetes #123971); "
-                "delete the pod first",
+                "delete the pod first"
             )
+            yield pod, detail
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
-def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST)
+def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Found]:
     """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
     if not facts.settings.cpu_options.get("full-pcpus-only"):
         return
     for pod in facts.admitted():
         if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
-            yield rejected(
-                pod,
+            detail = (
                 "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
-                "and kills the pod if there are not (SMTAlignmentError, kubernetes #129078); delete the pod first",
+                "and kills the pod if there are not (SMTAlignmentError, kubernetes #129078); delete the pod first"
             )
+            yield pod, detail
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
-def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST)
+def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Found]:
     """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
     if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
-            yield rejected(
-                pod,
+            detail = (
                 f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
-                "looks for a NUMA node again when it starts (kubernetes #123859); delete the pod first",
+                "looks for a NUMA node again when it starts (kubernetes #123859); delete the pod first"
             )
+            yield pod, detail
 
 
 def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
@@ -127,7 +123,7 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
 
     The old kubelet gets the checkpoint back as it was.
     """
-    listed_by_node, dropped = state_formats.DEVICE_CHECKPOINT_V2, state_formats.DEVICE_CHECKPOINT_V1_UNREAD
+    listed_by_node, dropped = history.DEVICE_CHECKPOINT_V2, history.DEVICE_CHECKPOINT_V1_UNREAD
     if not checkpoint.holdings:
         return None
     if not checkpoint.flat:
@@ -170,12 +166,8 @@ def is_guaranteed(facts: Admission, pod: Pod) -> bool:
 # Checks of what a kubelet has recorded about pods: CPUs and memory of their own, and prepared claims.
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(state_formats.CPU_STATE_V2,),
-    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
-)
-def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.CPU_STATE_V2)
+def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every running container that has CPUs of its own is in the state file of the CPU manager.
 
     For one that is not, a kubelet that starts takes other CPUs, and rejects the pod if there are not enough.
@@ -190,16 +182,12 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
             yield _unrecorded(pod, container, CPU_STATE, "CPUs")
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(state_formats.MEMORY_MANAGER,),
-    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
-)
-def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
+def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Found]:
     """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
     if not facts.settings.pins_memory:
         return
-    if facts.current is None or not state_formats.MEMORY_MANAGER.applies_to(facts.current):
+    if facts.current is None or not history.MEMORY_MANAGER.applies_to(facts.current):
         return  # nothing can be recorded yet
     entries = _entries(facts.state.get(MEMORY_STATE))
     for pod, container in _holders(facts):
@@ -208,8 +196,8 @@ def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
             yield _unrecorded(pod, container, MEMORY_STATE, "memory")
 
 
-@check(Reason.CONTAINER_COULD_NOT_RESTART, covers=(Hazard.CLAIMS_LOST,))
-def claims_are_recorded(facts: Admission) -> Iterator[Finding]:
+@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.CLAIMS_LOST)
+def claims_are_recorded(facts: Admission) -> Iterator[Found]:
     """The kubelet has recorded the claims of every pod that uses some.
 
     Claims are prepared when a sandbox is made, and not again when a kubelet starts. A running container keeps its
@@ -218,11 +206,10 @@ def claims_are_recorded(facts: Admission) -> Iterator[Finding]:
     recorded = (facts.state.get(CLAIM_STATE) or b"").decode(errors="replace")
     lost = [str(pod.ref) for pod in facts.admitted() if _uses_claims(pod) and pod.ref.uid not in recorded]
     if lost:
-        detail = (
+        yield (
             f"the claims of {counted(len(lost), 'pod')} are not in {CLAIM_STATE}, so a kubelet that starts could not "
             f"start their containers again: {named(lost)}; delete the pods"
         )
-        yield Finding(reason=Reason.CONTAINER_COULD_NOT_RESTART, detail=detail)
 
 
 def _holders(facts: Admission) -> Iterator[tuple[Pod, PodContainer]]:
@@ -242,12 +229,12 @@ def _entries(data: bytes | None) -> Mapping[str, Any]:
     return entries if isinstance(entries, Mapping) else {}
 
 
-def _unrecorded(pod: Pod, container: PodContainer, file: str, what: str) -> Finding:
-    return rejected(
-        pod,
+def _unrecorded(pod: Pod, container: PodContainer, file: str, what: str) -> Found:
+    detail = (
         f"its container {container.name} has {what} of its own that {file} does not name, so a kubelet that starts "
-        f"allocates {what} anew, and kills the pod if there are not enough; delete the pod first",
+        f"allocates {what} anew, and kills the pod if there are not enough; delete the pod first"
     )
+    return pod, detail
 
 
 def _uses_claims(pod: Pod) -> bool:
@@ -259,8 +246,8 @@ def _uses_claims(pod: Pod) -> bool:
 # Check of pods that have ended: does the new kubelet leave them as they are?
 
 
-@check(Reason.KUBELET_DEFECT, follows=(history.ENDED_PODS_ADMITTED,), covers=(Hazard.FINALIZERS,))
-def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Finding]:
+@check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, history.ENDED_PODS_ADMITTED, warns=True, remedy="")
+def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
 
     Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
@@ -271,12 +258,11 @@ def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Finding]:
         return
     succeeded = [pod for pod in facts.pods if (pod.raw.get("status") or {}).get("phase") == "Succeeded"]
     if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
-        detail = (
+        yield (
             f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
             f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
             "patch release"
         )
-        yield Finding(reason=Reason.KUBELET_DEFECT, severity=Severity.WARN, detail=detail, remedy="")
 
 
 def _would_be_admitted(facts: Admission, pod: Pod) -> bool:

@@ -64,15 +64,10 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The result of a comparison.
+    """The result of a comparison."""
 
-    Attributes:
-        different: keys that certainly differ.
-        unclear: keys that cannot be compared: on disk but not reported, or reported, not on disk and not at a known
-            default.
-    """
-
-    different: tuple[SettingDifference, ...]
+    different: tuple[SettingDifference, ...]  # keys that certainly differ
+    # keys that cannot be compared: on disk but not reported, or reported, not on disk and not at a known default
     unclear: tuple[str, ...]
 
     @property

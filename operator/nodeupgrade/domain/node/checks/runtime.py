@@ -2,65 +2,60 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
-from nodeupgrade.domain.check import Check, check, check_one
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, ask, check
+from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.kubelet import built_in_runtime, history
+from nodeupgrade.domain.node.runtime import RuntimeAsFound
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
 
 
 @check(
     Reason.UNSUPPORTED_RUNTIME,
-    follows=(history.CRI_V1_REQUIRED, built_in_runtime.REMOVED),
-    covers=(Hazard.RUNTIME_API_TOO_OLD,),
+    Hazard.RUNTIME_API_TOO_OLD,
+    history.CRI_V1_REQUIRED,
+    BUILT_IN_RUNTIME_REMOVED,
     acceptable=False,
 )
-def runtime_is_understood(facts: NodeFacts) -> Iterator[Finding]:
+def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
     """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
     runtime = facts.runtime
     if facts.readiness.layout.built_in:
-        if objection := built_in_runtime.objection(facts.target):
-            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=objection)
+        if objection := built_in_runtime_objection(facts.target):
+            yield objection
     elif (
         is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions
     ):
-        detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        yield f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
 
 
-@check_one(Reason.RUNTIME_UNPROVEN, covers=(Hazard.RUNTIME_CHANGES,))
-def runtime_is_proven(facts: NodeFacts) -> Finding | None:
+@check(Reason.RUNTIME_UNPROVEN, Hazard.RUNTIME_CHANGES)
+def runtime_is_proven(facts: NodeFacts) -> Found | None:
     """This program has been run on real nodes with this version of the runtime."""
     if not is_as_expected(facts) or not (untried := facts.runtime_found.unproven):
         return None
-    return Finding(reason=Reason.RUNTIME_UNPROVEN, detail=f"{facts.runtime.name} {facts.runtime.version}: {untried}")
+    return f"{facts.runtime.name} {facts.runtime.version}: {untried}"
 
 
-@check(
-    Reason.UNSUPPORTED_RUNTIME,
-    covers=(Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
-    acceptable=False,
-)
-def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
+@check(Reason.UNSUPPORTED_RUNTIME, Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND, acceptable=False)
+def runtime_is_restartable(facts: NodeFacts) -> Iterator[Found]:
     """The runtime is supported, and restarting it restarts neither containers nor other services."""
     runtime, unit = facts.runtime, facts.runtime_unit
     if not is_as_expected(facts):
-        detail = f"the runtime is {runtime.name} {runtime.version}; only {facts.runtime_found.name} is supported"
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        yield f"the runtime is {runtime.name} {runtime.version}; only {facts.runtime_found.name} is supported"
         return
     if not unit.running:
-        detail = f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        yield f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
     else:
         yield from facts.hazards.unit
     yield from _nothing_else_restarts(facts)
     if runtime.binary_version is not None and runtime.binary_version != runtime.version:
-        detail = (
+        yield (
             f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
             "an upgrade of the runtime; restart it at a time of your choice first"
         )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
 def is_as_expected(facts: NodeFacts) -> bool:
@@ -79,45 +74,44 @@ def may_be_restarted(facts: NodeFacts) -> bool:
     return is_restarted(facts) and not harmful
 
 
-def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
+def _nothing_else_restarts(facts: NodeFacts) -> Iterator[str]:
     others = [
         name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
     ]
     if others:
-        detail = (
+        yield (
             f"{', '.join(others)} would be restarted together with {facts.runtime_unit.name}; "
             "remove that dependency, or stop these services first"
         )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     Reason.RUNTIME_NOT_READY,
-    covers=(Hazard.RUNTIME_LOSES_STATE, Hazard.RUNTIME_STOPS_LATE),
+    Hazard.RUNTIME_LOSES_STATE,
+    Hazard.RUNTIME_STOPS_LATE,
     acceptable=False,
 )
-def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
+def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Found]:
     """The runtime has no version that is known to lose state in a restart, and nothing keeps it from one now."""
     if is_as_expected(facts):
         yield from facts.hazards.runtime
 
 
-@check_one(Reason.SHIELD_UNAVAILABLE, acceptable=False)
-def required_shield_is_possible(facts: NodeFacts) -> Finding | None:
+@check(Reason.SHIELD_UNAVAILABLE, acceptable=False)
+def required_shield_is_possible(facts: NodeFacts) -> Found | None:
     """The runtime's socket can be shielded where ``verify.shield: Require`` is set."""
     if facts.spec.verify.shield is not ShieldPolicy.REQUIRE or not (obstacle := _shield_obstacle(facts)):
         return None
-    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=f"verify.shield: Require is set, but {obstacle}")
+    return f"verify.shield: Require is set, but {obstacle}"
 
 
-@check_one(Reason.SHIELD_UNAVAILABLE)
-def shield_is_possible(facts: NodeFacts) -> Finding | None:
+@check(Reason.SHIELD_UNAVAILABLE, warns=True)
+def shield_is_possible(facts: NodeFacts) -> Found | None:
     """The runtime's socket can be shielded, unless ``verify.shield: Off`` is set."""
     if facts.spec.verify.shield is not ShieldPolicy.AUTO or not (obstacle := _shield_obstacle(facts)):
         return None
-    detail = f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
-    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=detail, severity=Severity.WARN)
+    return f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
 
 
 def _shield_obstacle(facts: NodeFacts) -> str:
@@ -126,3 +120,105 @@ def _shield_obstacle(facts: NodeFacts) -> str:
 
 CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_is_proven)
 WARNINGS: tuple[Check[NodeFacts], ...] = (shield_is_possible,)
+
+
+# Checks of the runtime's drift: differences between the running process and its next start.
+#
+# A restart applies every change since the last one: a configuration that the runtime cannot read leaves the node
+# without a runtime; another root directory leaves it with a runtime that knows none of the running containers.
+
+
+@check(Reason.UNSUPPORTED_RUNTIME, Hazard.RUNTIME_CHANGES, acceptable=False)
+def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Found]:
+    """The process that serves the kubelet's socket is the one that a restart of the unit replaces."""
+    process, unit = found.process, found.unit
+    if process is None:
+        yield (f"nobody can tell which process answers on the runtime's socket, so that {unit.name} may be another one")
+    elif process.pid != unit.main_pid:
+        owner = f" of {found.owner}" if found.owner else ""
+        yield (
+            f"the runtime's socket is answered by process {process.pid}{owner}, but {unit.name}, whose main process "
+            f"is {unit.main_pid}, is what would be restarted; only a {found.name} that runs as {unit.name} is supported"
+        )
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES)
+def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
+    """The runtime's unit has the running process's command line, apart from temporary settings of an earlier run."""
+    running = () if found.process is None else found.process.words
+    if found.unit.command and not found.next.as_it_runs:
+        yield (
+            f"it runs as `{' '.join(running)}`, and {found.unit.name} would start `{' '.join(found.unit.command)}`; "
+            f"{_restart_first(found)}"
+        )
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES, acceptable=False)
+def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Found]:
+    """The runtime's program on disk reads its configuration without an error."""
+    if found.next.places is None:
+        yield (
+            f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
+            "correct that first"
+        )
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_LOSES_STATE, acceptable=False)
+def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Found]:
+    """The runtime would look for containers where they are, and listen on the socket that the kubelet uses."""
+    if found.next.places is None:
+        return
+    if found.places is None:
+        yield f"{found.unit.name} does not say where it keeps its containers, so nobody knows if they stay"
+        return
+    for name in ("root", "state", "address"):
+        now, then = getattr(found.places, name), getattr(found.next.places, name)
+        if now != then and (then or name != "address"):
+            yield (
+                f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would know of no "
+                "container that runs, or nobody would find it; put the setting back, and do not restart it before"
+            )
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES)
+def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
+    """No file that a start of the runtime reads was changed after its process started."""
+    if found.changed:
+        yield f"{named(found.changed, 3)}: changed after {found.unit.name} was started; {_restart_first(found)}"
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES)
+def runtime_program_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
+    """The runtime's program on disk is the one that runs, byte for byte; two builds may report the same version."""
+    running = None if found.process is None else found.process.program
+    if running is None or running != found.program:
+        yield f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"
+
+
+def _restart_first(found: RuntimeAsFound) -> str:
+    return f"restart {found.unit.name} at a time of your choice first"
+
+
+HARMFUL: tuple[Check[RuntimeAsFound], ...] = (
+    runtime_is_the_unit,
+    runtime_configuration_is_valid,
+    runtime_keeps_its_directories,
+)
+"""Checks that find something only if a restart would do harm."""
+
+
+def _a_restart_helps(found: RuntimeAsFound) -> bool:
+    """Report whether a restart is a remedy: where it would do harm, only that is reported."""
+    return not ask(HARMFUL, found)
+
+
+def _itself(found: RuntimeAsFound) -> RuntimeAsFound:
+    return found
+
+
+CURABLE: tuple[Check[RuntimeAsFound], ...] = (
+    runtime_command_is_unchanged.of(_itself, _a_restart_helps),
+    runtime_files_are_unchanged.of(_itself, _a_restart_helps),
+    runtime_program_is_unchanged.of(_itself, _a_restart_helps),
+)
+"""Checks whose remedy is a restart at a time of the owner's choice."""

@@ -1,4 +1,4 @@
-"""Checks of Services: do clients of the node's pods notice the kubelet swap?
+"""Checks of Services, webhooks and disruption budgets: do clients of the node's pods notice the kubelet swap?
 
 Services may lose endpoints although no container restarts: a kubelet before 1.35 reports pods unready until it has
 probed them again.
@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.cluster import NOTHING_DEPENDS, Answering, Dependants
+from nodeupgrade.domain.node.cluster import Answering, Dependants
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes
@@ -39,47 +39,28 @@ class Risk(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """The Services that the node's pods are endpoints of.
-
-    Attributes:
-        services: their ready endpoints; empty if there is no risk.
-        unread: why they could not be read; empty if they were.
-        dependants: what else depends on the readiness of these pods.
-        unread_dependants: why that could not be read; empty if it was.
-    """
+    """The Services that the node's pods are endpoints of."""
 
     risk: Risk = Risk.NONE
-    services: tuple[Answering, ...] = ()
-    unread: str = ""
-    dependants: Dependants = NOTHING_DEPENDS
-    unread_dependants: str = ""
+    services: tuple[Answering, ...] = ()  # their ready endpoints; empty if there is no risk
+    unread: str = ""  # why they could not be read; empty if they were
+    dependants: Dependants = Dependants()  # what else depends on the readiness of these pods
+    unread_dependants: str = ""  # why that could not be read; empty if it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The facts that the checks of this module judge.
+    """The facts that the checks of this module judge."""
 
-    Attributes:
-        pods: the node's pods from the API server; manifests have no results of probes.
-        current: version of the running kubelet; ``None`` if unknown.
-        settle: seconds for which the run watches the containers once the new kubelet runs.
-    """
-
-    pods: tuple[Pod, ...]
-    current: KubeletVersion | None
+    pods: tuple[Pod, ...]  # the node's pods from the API server; manifests have no results of probes
+    current: KubeletVersion | None  # version of the running kubelet; None if unknown
     target: KubeletVersion
-    settle: float
+    settle: float  # seconds for which the run watches the containers once the new kubelet runs
     clients: Clients = Clients()
 
 
 def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:
-    """Return what a run means for endpoints.
-
-    Args:
-        target: the new kubelet.
-        policy: ``verify.readinessGuard``.
-        guarded: whether the control plane will guard the node's pods.
-    """
+    """Return what a run means for endpoints; ``guarded`` if the control plane will guard the node's pods."""
     if guarded or policy is GuardPolicy.OFF or keeps_probes(target):
         return Risk.NONE
     return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED
@@ -90,61 +71,48 @@ def namespaces(pods: Iterable[Pod]) -> tuple[str, ...]:
     return tuple(sorted({pod.ref.namespace for pod in pods if becomes_unready(pod)}))
 
 
-@check(
-    Reason.ENDPOINTS_WOULD_BE_LOST, follows=(history.PROBES_KEPT,), covers=(Hazard.ENDPOINTS_LOST,), acceptable=False
-)
-def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT, acceptable=False)
+def services_keep_endpoints(facts: Traffic) -> Iterator[Found]:
     """No Service loses its last endpoint where ``verify.readinessGuard: Require`` is set."""
     if facts.clients.risk is Risk.REFUSED:
-        yield from (
-            Finding(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
-            for service, gone, left in lost_endpoints(facts)
-            if not left
-        )
+        yield from (_deserted(facts, service, gone) for service, gone, left in lost_endpoints(facts) if not left)
 
 
 @check(
     Reason.ENDPOINTS_WOULD_BE_LOST,
     Reason.SERVICES_NOT_READ,
-    follows=(history.PROBES_KEPT, history.NODE_STEADY),
-    covers=(Hazard.ENDPOINTS_LOST, Hazard.NODE_REPORTS_NOT_READY),
+    Hazard.ENDPOINTS_LOST,
+    Hazard.NODE_REPORTS_NOT_READY,
+    history.PROBES_KEPT,
+    history.NODE_STEADY,
+    warns=True,
 )
-def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
+def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
     """Services keep all endpoints, unless ``verify.readinessGuard: Off`` is set."""
     clients, losses = facts.clients, tuple(lost_endpoints(facts))
     if clients.risk is Risk.NONE:
         return
     if not history.NODE_STEADY.applies_to(facts.target):
-        detail = (
+        yield (
             f"kubelet {facts.target} may report its node NotReady once when it starts "
             f"({history.NODE_STEADY.reference}), and all pods of the node count as unready until it is Ready again"
         )
-        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
     if clients.unread:
         detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     if clients.unread_dependants:
         detail = f"nobody looked whether budgets, webhooks or APIs depend on the pods: {clients.unread_dependants}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
-    if clients.risk is not Risk.REFUSED:
-        yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losses if not left])
+    deserted = [(service, gone) for service, gone, left in losses if not left and clients.risk is not Risk.REFUSED]
+    yield from (_deserted(facts, service, gone) for service, gone in deserted[:TOLD])
+    if rest := [service for service, _ in deserted[TOLD:]]:
+        yield f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
     if fewer := [service for service, _, left in losses if left]:
         gone = [pod for _, pods, left in losses if left for pod in pods]
-        detail = (
+        yield (
             f"{counted(len(fewer), 'Service')} ({named(fewer)}) would keep some endpoints and lose others for up to "
             f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods"
         )
-        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
-
-
-def _deserted_cautions(facts: Traffic, deserted: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Finding]:
-    for service, gone in deserted[:TOLD]:
-        yield Finding(
-            severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone)
-        )
-    if rest := [service for service, _ in deserted[TOLD:]]:
-        detail = f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
-        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
 
 
 def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
@@ -156,14 +124,10 @@ def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
 
 def lost_endpoints(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
     """Yield each Service that loses endpoints, with those that it loses and those that are left."""
-    unready = _unready(facts)
+    unready = {str(pod.ref) for pod in facts.pods if becomes_unready(pod)}
     for each in facts.clients.services:
         if gone := sorted(each.ready & unready):
             yield each.service, gone, each.ready - unready
-
-
-def _unready(facts: Traffic) -> frozenset[str]:
-    return frozenset(str(pod.ref) for pod in facts.pods if becomes_unready(pod))
 
 
 def _seconds(facts: Traffic, names: Collection[str]) -> int:
@@ -185,5 +149,39 @@ def _is_probed(pod: Pod) -> bool:
     )
 
 
+# Checks of what else depends on the readiness of the node's pods. They only warn: pods are unready for some seconds.
+
+
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, Hazard.WEBHOOK_HOSTED, history.PROBES_KEPT, warns=True)
+def api_server_keeps_its_webhooks(facts: Traffic) -> Iterator[Found]:
+    """No Service that the API server calls, for a webhook or an aggregated API, loses its last endpoint."""
+    if facts.clients.risk is Risk.NONE:
+        return
+    callers = facts.clients.dependants.callers
+    for service, gone, left in lost_endpoints(facts):
+        called_for = [caller for called, caller in callers if called == service]
+        if called_for and not left:
+            yield (
+                f"the API server calls Service {service} for {named(called_for)}, and nobody but {named(gone)} answers "
+                f"for it: requests may fail until kubelet {facts.target} has probed it"
+            )
+
+
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, Hazard.DISRUPTION_BUDGET_BROKEN, history.PROBES_KEPT, warns=True)
+def budgets_are_kept(facts: Traffic) -> Iterator[Found]:
+    """No PodDisruptionBudget allows fewer unready pods than the node has of its own."""
+    if facts.clients.risk is Risk.NONE:
+        return
+    unready = [pod for pod in facts.pods if becomes_unready(pod)]
+    for budget in facts.clients.dependants.budgets:
+        concerned = [str(pod.ref) for pod in unready if budget.selects(pod.ref.namespace, pod.labels)]
+        if len(concerned) > budget.spare:
+            yield (
+                f"PodDisruptionBudget {budget.namespace}/{budget.name} allows {counted(budget.spare, 'disruption')} "
+                f"now, and {counted(len(concerned), 'pod')} of it on this node would be unready until kubelet "
+                f"{facts.target} has probed them: {named(concerned)}"
+            )
+
+
 CHECKS: tuple[Check[Traffic], ...] = (services_keep_endpoints,)
-WARNINGS: tuple[Check[Traffic], ...] = (clients_notice_nothing,)
+WARNINGS: tuple[Check[Traffic], ...] = (clients_notice_nothing, api_server_keeps_its_webhooks, budgets_are_kept)

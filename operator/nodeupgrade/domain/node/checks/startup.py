@@ -10,8 +10,8 @@ import yaml
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
@@ -26,98 +26,61 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialProviders:
-    """The programs that fetch credentials for images, as the command line names them.
+    """The programs that fetch credentials for images, as the command line names them."""
 
-    Attributes:
-        directory: where the programs are.
-        files: content of each configuration file, by path; ``None`` if there is no such file.
-        executable: names of the programs that are there.
-    """
-
-    directory: str
-    files: Mapping[str, bytes | None]
-    executable: frozenset[str]
+    directory: str  # where the programs are
+    files: Mapping[str, bytes | None]  # content of each configuration file, by path; None if there is no such file
+    executable: frozenset[str]  # names of the programs that are there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The credentials that a kubelet would start with.
+    """The credentials that a kubelet would start with."""
 
-    Attributes:
-        now: when they were looked at, by the API server's clock if that is known.
-        certificates: client certificates that it may use, by path; good if one of them is.
-        problem: why there are none; empty if nothing is wrong.
-        unusable: why nobody but the kubelet can use them; empty if others can.
-    """
-
-    now: datetime
+    now: datetime  # when they were looked at, by the API server's clock if that is known
+    # client certificates that it may use, by path; good if one of them is
     certificates: Mapping[str, bytes] = field(default_factory=dict)
-    problem: str = ""
-    unusable: str = ""
+    problem: str = ""  # why there are none; empty if nothing is wrong
+    unusable: str = ""  # why nobody but the kubelet can use them; empty if others can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingHost:
-    """What a starting kubelet reads of its host.
+    """What a starting kubelet reads of its host."""
 
-    Attributes:
-        swaps: content of /proc/swaps; ``None`` if there is no such file.
-        kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
-        disks: how full each filesystem is, by the name that a kubelet gives it and by path.
-        credential_providers: ``None`` if none are configured.
-        identity: ``None`` if the kubelet has no kubeconfig.
-        inotify: inotify instances that the superuser has, and may have; ``None`` if that could not be read.
-        online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
-        memory: content of /proc/meminfo by name, in bytes; empty if that could not be read.
-    """
-
-    swaps: bytes | None = None
+    swaps: bytes | None = None  # content of /proc/swaps; None if there is no such file
+    # kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read
     kernel: Mapping[str, str] = field(default_factory=dict)
+    # how full each filesystem is, by the name that a kubelet gives it and by path
     disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
-    credential_providers: CredentialProviders | None = None
-    identity: Identity | None = None
+    credential_providers: CredentialProviders | None = None  # None if none are configured
+    identity: Identity | None = None  # None if the kubelet has no kubeconfig
+    # inotify instances that the superuser has, and may have; None if that could not be read
     inotify: tuple[int, int] | None = None
-    online_cpus: str = ""
+    online_cpus: str = ""  # as Linux lists them, such as ``0-3``; empty if that could not be read
+    # content of /proc/meminfo by name, in bytes; empty if that could not be read
     memory: Mapping[str, int] = field(default_factory=dict)
-
-
-NOTHING_READ = StartingHost()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """The facts that the checks of a start judge.
+    """The facts that the checks of a start judge."""
 
-    Attributes:
-        current: version of the running kubelet; ``None`` if unknown.
-        layout: its command line and configuration.
-        dry_run: what the new kubelet prints in a dry run; ``None`` if none can run with its arguments.
-        units: the units of the kubelet and the runtime.
-        unchangeable: paths that have to be changed but are immutable.
-        read_only: directories that have to be written to but are mounted read-only.
-        unfit_for_programs: why the run's own programs cannot be kept in any of the places for them, by place; empty if
-            they can in one.
-        volatile: directories that a boot empties, and without which a run cannot be ended after it.
-        host: what a starting kubelet reads of its host.
-        cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
-        cgroup_v2: whether the node has the unified hierarchy.
-        state: content of the kubelet's state files, by their path below its root directory.
-    """
-
-    current: KubeletVersion | None
+    current: KubeletVersion | None  # version of the running kubelet; None if unknown
     target: KubeletVersion
-    layout: KubeletLayout
-    dry_run: str | None
-    units: tuple[UnitStatus, ...]
-    unchangeable: tuple[str, ...]
+    layout: KubeletLayout  # its command line and configuration
+    dry_run: str | None  # what the new kubelet prints in a dry run; None if none can run with its arguments
+    units: tuple[UnitStatus, ...]  # the units of the kubelet and the runtime
+    unchangeable: tuple[str, ...]  # paths that have to be changed but are immutable
     runtime: RuntimeInfo
-    cgroup_driver: str | None
-    cgroup_v2: bool
-    state: Mapping[str, bytes]
-    read_only: tuple[str, ...] = ()
+    cgroup_driver: str | None  # the driver that created the cgroups of the running pods; None if unknown
+    cgroup_v2: bool  # whether the node has the unified hierarchy
+    state: Mapping[str, bytes]  # content of the kubelet's state files, by their path below its root directory
+    read_only: tuple[str, ...] = ()  # directories that have to be written to but are mounted read-only
+    # why the run's own programs cannot be kept in any of the places for them, by place; empty if they can in one
     unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
-    volatile: tuple[str, ...] = ()
-    host: StartingHost = NOTHING_READ
+    volatile: tuple[str, ...] = ()  # directories that a boot empties, and without which a run cannot be ended after it
+    host: StartingHost = StartingHost()  # what a starting kubelet reads of its host
 
 
 # Checks of flags, feature gates and configuration: the new kubelet itself is asked, in a dry run.
@@ -127,45 +90,45 @@ SAID = 300
 ABOUT_GATES = ("unrecognized feature gate", "cannot set feature gate")
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.GATE_REJECTED,))
-def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.GATE_REJECTED)
+def feature_gates_are_known(facts: Readiness) -> Iterator[Found]:
     """The new kubelet accepts every feature gate that is set.
 
     Its own program is asked: it exits at once on a gate that was removed, or that is locked to the other value.
     """
     if (said := _about_gates(facts)) is not None:
-        detail = (
+        yield (
             f"kubelet {facts.target} does not start with the node's feature gates: {said}; "
             "take the gate out of the kubelet's configuration first"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    covers=(Hazard.CONFIGURATION_REJECTED, Hazard.NODE_LABEL_REJECTED, Hazard.RUNTIME_ENDPOINT_UNSET),
+    Hazard.CONFIGURATION_REJECTED,
+    Hazard.NODE_LABEL_REJECTED,
+    Hazard.RUNTIME_ENDPOINT_UNSET,
 )
-def configuration_is_accepted(facts: Readiness) -> Iterator[Finding]:
+def configuration_is_accepted(facts: Readiness) -> Iterator[Found]:
     """The new kubelet decodes and validates the configuration, drop-ins and flags that it would be started with.
 
     Its own program is run with copies of them where it can touch nothing, up to the end of its validation.
     """
     output = facts.dry_run
     if output is not None and not accepted(output) and _about_gates(facts) is None:
-        detail = (
+        yield (
             f"kubelet {facts.target} does not accept its configuration in a dry run: "
             f"{shorten(objection(output), SAID)}; correct that in its configuration file or flags first"
         )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 @check(Reason.SETTING_IGNORED)
-def settings_are_known(facts: Readiness) -> Iterator[Finding]:
+def settings_are_known(facts: Readiness) -> Iterator[Found]:
     """The new kubelet knows every field of its configuration file; it ignores those that it does not know."""
     fields = unknown_fields(facts.dry_run or "")
     if fields:
         detail = f"kubelet {facts.target} does not know, and ignores, in its configuration: {', '.join(fields)}"
-        yield Finding(reason=Reason.SETTING_IGNORED, detail=shorten(detail, SAID))
+        yield shorten(detail, SAID)
 
 
 def _about_gates(facts: Readiness) -> str | None:
@@ -177,38 +140,33 @@ def _about_gates(facts: Readiness) -> str | None:
 
 # Checks of settings that mean something else to the new kubelet than to the old one.
 
-CLOUDS_GATE = "DisableCloudProviders"
-
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.AWS_CLOUD_REMOVED, history.CLOUDS_OFF, history.CLOUDS_REMOVED),
-    covers=(Hazard.CLOUD_PROVIDER_REMOVED,),
+    Hazard.CLOUD_PROVIDER_REMOVED,
+    history.AWS_CLOUD_REMOVED,
+    history.CLOUDS_OFF,
+    history.CLOUDS_REMOVED,
 )
-def cloud_provider_is_there(facts: Readiness) -> Iterator[Finding]:
+def cloud_provider_is_there(facts: Readiness) -> Iterator[Found]:
     """The new kubelet still has the cloud provider that it would be started with."""
     provider = facts.layout.settings.flag("cloud-provider") or ""
     if provider in {"", "external"}:
         return
     removed = [history.CLOUDS_REMOVED]
-    if facts.layout.gates.get(CLOUDS_GATE, True):
+    if facts.layout.gates.get("DisableCloudProviders", True):
         removed.append(history.CLOUDS_OFF)
     if provider == "aws":
         removed.append(history.AWS_CLOUD_REMOVED)
-    for change in removed:
-        if change.applies_to(facts.target):
-            detail = (
-                f"kubelet {facts.target} does not start with --cloud-provider={provider}, which is built in no longer "
-                f"({change.reference}); move the cluster to an external cloud provider first"
-            )
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
-            return
+    if change := next((each for each in removed if each.applies_to(facts.target)), None):
+        yield (
+            f"kubelet {facts.target} does not start with --cloud-provider={provider}, which is built in no longer "
+            f"({change.reference}); move the cluster to an external cloud provider first"
+        )
 
 
 # Check of the credential providers for images: a kubelet exits if one of them is not usable.
 
-GATE = "KubeletCredentialProviders"
-KIND = "CredentialProviderConfig"
 FIELDS = frozenset({"apiVersion", "kind", "providers"})
 OF_A_PROVIDER = frozenset(
     {"name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"}
@@ -218,17 +176,17 @@ REQUIRED = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.CREDENTIAL_PROVIDERS, history.CREDENTIAL_PROVIDERS_STRICT),
-    covers=(Hazard.CREDENTIAL_PROVIDER_UNUSABLE,),
+    Hazard.CREDENTIAL_PROVIDER_UNUSABLE,
+    history.CREDENTIAL_PROVIDERS,
+    history.CREDENTIAL_PROVIDERS_STRICT,
 )
-def credential_providers_are_usable(facts: Readiness) -> Iterator[Finding]:
+def credential_providers_are_usable(facts: Readiness) -> Iterator[Found]:
     """The configuration of credential providers can be read, and each of their programs is there."""
     configured = facts.host.credential_providers
-    used = facts.layout.gates.get(GATE, history.CREDENTIAL_PROVIDERS.applies_to(facts.target))
+    used = facts.layout.gates.get("KubeletCredentialProviders", history.CREDENTIAL_PROVIDERS.applies_to(facts.target))
     if configured is not None and used:
         for problem in _problems(configured, strict=history.CREDENTIAL_PROVIDERS_STRICT.applies_to(facts.target)):
-            detail = f"kubelet {facts.target} does not start with its credential providers: {problem}"
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield f"kubelet {facts.target} does not start with its credential providers: {problem}"
 
 
 def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]:
@@ -249,8 +207,8 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
 
 
 def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
-    if not isinstance(document, Mapping) or document.get("kind") != KIND:
-        yield f"it is no {KIND}"
+    if not isinstance(document, Mapping) or document.get("kind") != "CredentialProviderConfig":
+        yield "it is no CredentialProviderConfig"
         return
     providers = document.get("providers")
     if not isinstance(providers, list) or not providers or not all(isinstance(each, Mapping) for each in providers):
@@ -287,13 +245,12 @@ SHARE = 20
 """Of a short life, this part is enough: kubelets renew certificates when a tenth of it is left."""
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.CERTIFICATE_UNUSABLE,))
-def certificate_is_valid(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CERTIFICATE_UNUSABLE)
+def certificate_is_valid(facts: Readiness) -> Iterator[Found]:
     """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour."""
     identity = facts.host.identity
     if identity is not None and (problem := identity.problem or _problem(identity)):
-        detail = f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+        yield f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
 
 
 def _problem(identity: Identity) -> str:
@@ -307,16 +264,89 @@ def _problem(identity: Identity) -> str:
             continue
         wanted = min(LEAST, (last - first) / SHARE)
         if first > identity.now:
-            problems.append(f"the certificate in {path} is valid only from {_told(first)} on")
+            problems.append(f"the certificate in {path} is valid only from {first:%Y-%m-%dT%H:%M:%SZ} on")
         elif last - identity.now < wanted:
-            problems.append(f"the certificate in {path} is valid until {_told(last)} only")
+            problems.append(f"the certificate in {path} is valid until {last:%Y-%m-%dT%H:%M:%SZ} only")
         else:
             return ""
     return ", and ".join(problems)
 
 
-def _told(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+# Checks of settings that mean something else to the new kubelet, though nobody has changed them.
+
+
+PULLS_GATE = "KubeletEnsureSecretPulledImages"
+PULLS_POLICY = "imagePullCredentialsVerificationPolicy"
+VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
+"""Policies that concern images which an older kubelet pulled; by default those are never verified."""
+
+STATUS_GATE = "ChangeContainerStatusOnKubeletRestart"
+MEMORY_GATE, MEMORY_FACTOR = "MemoryQoS", "memoryThrottlingFactor"
+
+
+@check(Reason.DEFAULT_CHANGES, Hazard.GATE_DEFAULT_FLIPS)
+def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Found]:
+    """No feature gate turns on all features of a stage, which are others in every version."""
+    for gate in ("AllAlpha", "AllBeta"):
+        if facts.layout.gates.get(gate):
+            yield (
+                f"{gate}: true turns on other features in kubelet {facts.target} than in {facts.current}; "
+                "name those that are wanted"
+            )
+
+
+@check(Reason.DEFAULT_CHANGES, Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES, history.IMAGE_PULLS_VERIFIED)
+def pulled_images_stay_usable(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
+    policy = str(facts.layout.settings.document.get(PULLS_POLICY))
+    if policy in VERIFYING and _verifies(facts, facts.target) and not _verifies(facts, facts.current):
+        yield (
+            f"kubelet {facts.target} verifies pulled images by {policy} ({history.IMAGE_PULLS_VERIFIED.reference}) and "
+            "has no record of those on the node: a container that is restarted needs its registry and credentials; set "
+            f"{PULLS_POLICY}: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
+        )
+
+
+def _verifies(facts: Readiness, kubelet: KubeletVersion | None) -> bool:
+    by_default = kubelet is not None and history.IMAGE_PULLS_VERIFIED.applies_to(kubelet)
+    return facts.layout.gates.get(PULLS_GATE, by_default) if kubelet == facts.target else by_default
+
+
+@check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.EVENTS_UNLIMITED)
+def events_stay_limited(facts: Readiness) -> Iterator[Found]:
+    """The rate of the kubelet's events does not become unlimited."""
+    change = history.EVENTS_UNLIMITED
+    limit = facts.layout.settings.text("event-qps", "eventRecordQPS")
+    if limit == "0" and change.begins_between(facts.current, facts.target):
+        yield (
+            f"eventRecordQPS: 0 is no limit for kubelet {facts.target} ({change.reference}), and was the default limit "
+            "before; set the limit that is meant"
+        )
+
+
+@check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.MEMORY_QOS)
+def memory_is_not_throttled_anew(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet is not the first to set a limit from which running containers are throttled for their memory."""
+    change = history.MEMORY_QOS
+    on = facts.layout.gates.get(MEMORY_GATE, change.applies_to(facts.target))
+    before = facts.current is not None and facts.layout.gates.get(MEMORY_GATE, change.applies_to(facts.current))
+    factor = facts.layout.settings.document.get(MEMORY_FACTOR)
+    if facts.cgroup_v2 and on and not before and factor is not None:
+        yield (
+            f"kubelet {facts.target} throttles containers for their memory by {MEMORY_FACTOR}: {factor} "
+            f"({change.reference}), which kubelet {facts.current} ignored; take it out, or turn the gate {MEMORY_GATE} "
+            "off, if that is not meant"
+        )
+
+
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT)
+def status_outlasts_a_restart(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet keeps the status of containers when it starts, as its version lets one expect."""
+    if history.PROBES_KEPT.applies_to(facts.target) and facts.layout.gates.get(STATUS_GATE):
+        yield (
+            f"{STATUS_GATE}: true makes kubelet {facts.target} report every container as not ready when it starts, "
+            f"and no readiness guard is used with kubelets that keep it ({history.PROBES_KEPT.reference}); turn it off"
+        )
 
 
 CHECKS: tuple[Check[Readiness], ...] = (
@@ -325,5 +355,12 @@ CHECKS: tuple[Check[Readiness], ...] = (
     cloud_provider_is_there,
     credential_providers_are_usable,
     certificate_is_valid,
+    status_outlasts_a_restart,
 )
-WARNINGS: tuple[Check[Readiness], ...] = (settings_are_known,)
+WARNINGS: tuple[Check[Readiness], ...] = (
+    settings_are_known,
+    gates_are_set_one_by_one,
+    pulled_images_stay_usable,
+    events_stay_limited,
+    memory_is_not_throttled_anew,
+)

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
-from nodeupgrade.domain.node.checks.admission import Admission, rejected
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
-from nodeupgrade.kubelet import state_formats
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
+from nodeupgrade.kubelet.settings import cpus_in
 from nodeupgrade.kubelet.state import (
     KNOWN_OF_CPUS,
     Document,
@@ -36,32 +37,31 @@ DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(
-        state_formats.CPU_STATE_V2,
-        state_formats.CPU_STATE_V1_UNREAD,
-        state_formats.STATE_AS_TEXT,
-        state_formats.MEMORY_MANAGER,
-    ),
-    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    history.CPU_STATE_V2,
+    history.CPU_STATE_V1_UNREAD,
+    history.STATE_AS_TEXT,
+    history.MEMORY_MANAGER,
     acceptable=False,
 )
-def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
+def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read the state files of its CPU and memory managers; otherwise it would not start."""
     for name, problem_of in PROBLEMS.items():
         data = facts.state.get(name)
         problem = _problem(data, facts.target, problem_of) if data is not None and _is_read(name, facts) else None
         if problem is not None:
-            detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield f"kubelet {facts.target} cannot read the state file {name}: {problem}"
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.MEMORY_MANAGER,),
-    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    history.MEMORY_MANAGER,
     acceptable=False,
 )
-def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
+def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in POLICIES:
         if not _is_read(name, facts):
@@ -69,16 +69,15 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
         configured = facts.layout.settings.text(flag, key, default)
         kept = str(fields(facts.state.get(name)).get("policyname") or "")
         if kept and kept.lower() != configured.lower():
-            detail = (
+            yield (
                 f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
                 "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
                 "restart the kubelet first"
             )
-            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 def _is_read(name: str, facts: Readiness) -> bool:
-    return name != MEMORY_STATE or state_formats.MEMORY_MANAGER.applies_to(facts.target)
+    return name != MEMORY_STATE or history.MEMORY_MANAGER.applies_to(facts.target)
 
 
 def _problem(
@@ -88,13 +87,13 @@ def _problem(
         document = read_fields(data)
     except ValueError as error:
         return f"it is damaged ({error}); {REMEDY}"
-    if state_formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
+    if history.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
         return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
     return problem_of(document, target)
 
 
 def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
-    found, second, dropped = cpu_formats(document), state_formats.CPU_STATE_V2, state_formats.CPU_STATE_V1_UNREAD
+    found, second, dropped = cpu_formats(document), history.CPU_STATE_V2, history.CPU_STATE_V1_UNREAD
     if found is None:
         return None
     if not found:
@@ -127,17 +126,19 @@ DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.STATUS_STATE, state_formats.STATUS_STATE_CHANGED, state_formats.POD_STATE),
-    covers=(Hazard.POD_STATE_UNREADABLE,),
+    Hazard.POD_STATE_UNREADABLE,
+    history.STATUS_STATE,
+    history.STATUS_STATE_CHANGED,
+    history.POD_STATE,
 )
-def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
+def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read what the old one keeps about the resources of pods."""
-    by_default = state_formats.POD_STATE.applies_to(facts.target)
+    by_default = history.POD_STATE.applies_to(facts.target)
     if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
         return
     if by_default:
         problems = {name: _pod_state_problem(facts.state.get(name)) for name in RESIZE_STATES}
-    elif state_formats.STATUS_STATE.applies_to(facts.target):
+    elif history.STATUS_STATE.applies_to(facts.target):
         problems = {STATUS_STATE: _status_problem(facts.state.get(STATUS_STATE), facts.target)}
     else:
         return
@@ -148,13 +149,15 @@ def resized_pods_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.DRA_STATE_CHANGED, state_formats.DRA_BY_DEFAULT),
-    covers=(Hazard.DRA_STATE_UNREADABLE, Hazard.STATE_UNREADABLE_ON_WAY_BACK),
+    Hazard.DRA_STATE_UNREADABLE,
+    Hazard.STATE_UNREADABLE_ON_WAY_BACK,
+    history.DRA_STATE_CHANGED,
+    history.DRA_BY_DEFAULT,
 )
-def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
+def claims_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
-    data, changed = facts.state.get(CLAIM_STATE), state_formats.DRA_STATE_CHANGED
-    by_default = state_formats.DRA_BY_DEFAULT.applies_to(facts.target)
+    data, changed = facts.state.get(CLAIM_STATE), history.DRA_STATE_CHANGED
+    by_default = history.DRA_BY_DEFAULT.applies_to(facts.target)
     if data is None or not facts.layout.gates.get("DynamicResourceAllocation", by_default):
         return
     if changed.begins_between(facts.current, facts.target) or changed.begins_between(facts.target, facts.current):
@@ -167,14 +170,10 @@ def claims_are_readable(facts: Readiness) -> Iterator[Finding]:
         yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
 
 
-@check(
-    Reason.KUBELET_WOULD_NOT_START,
-    follows=(state_formats.POD_LEVEL_STATE,),
-    covers=(Hazard.STATE_UNREADABLE_ON_WAY_BACK,),
-)
-def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, history.POD_LEVEL_STATE)
+def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Found]:
     """No kubelet older than 1.36 would have to read the state that 1.36 keeps of resources at the level of pods."""
-    changed = state_formats.POD_LEVEL_STATE
+    changed = history.POD_LEVEL_STATE
     older = changed.begins_between(facts.target, facts.current) and facts.current and facts.target < facts.current
     if not older or not facts.layout.gates.get("PodLevelResourceManagers"):
         return
@@ -187,9 +186,8 @@ def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Finding]:
             yield _unreadable(facts, name, problem)
 
 
-def _unreadable(facts: Readiness, name: str, problem: str) -> Finding:
-    detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-    return Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+def _unreadable(facts: Readiness, name: str, problem: str) -> str:
+    return f"kubelet {facts.target} cannot read the state file {name}: {problem}"
 
 
 def _pod_state_problem(data: bytes | None) -> str | None:
@@ -207,7 +205,7 @@ def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
 
     The checksum of its first format covers how Go keeps amounts in memory, which no file shows.
     """
-    changed, document = state_formats.STATUS_STATE_CHANGED, fields(data)
+    changed, document = history.STATUS_STATE_CHANGED, fields(data)
     if data is None or "checksum" not in document:
         return None if data is None else DAMAGED_FILE
     if ("data" in document) != changed.applies_to(target):
@@ -224,12 +222,8 @@ def _is_sound(document: Document) -> bool:
 # Check of pinned CPUs: a kubelet exits if its state does not account for exactly the CPUs that the node has.
 
 
-MOST = 8192
-"""CPUs that Linux can have."""
-
-
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.CPU_STATE_UNREADABLE,))
-def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
+def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
     settings = facts.layout.settings
     state = fields(facts.state.get(CPU_STATE))
@@ -238,11 +232,10 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
     strict = settings.cpu_options.get("strict-cpu-reservation", False)
     listed = settings.text("reserved-cpus", "reservedSystemCPUs")
     try:
-        shared, pinned = _cpus(state.get("defaultcpuset")), _pinned(state.get("entries"))
-        reserved, online = _cpus(listed), _cpus(facts.host.online_cpus)
+        shared, pinned = cpus_in(state.get("defaultcpuset")), _pinned(state.get("entries"))
+        reserved, online = cpus_in(listed), cpus_in(facts.host.online_cpus)
     except ValueError as error:
-        detail = f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+        yield f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
         return
     if (strict and not listed) or not online or not (shared or pinned):
         return  # which CPUs a kubelet reserves by amount cannot be told; without any, it begins anew
@@ -253,30 +246,14 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
         problem = f"the reserved CPUs {_listed(reserved - shared)} are pinned to pods"
     else:
         return
-    detail = f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
-    yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+    yield f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
 
 
 def _pinned(entries: object) -> frozenset[int]:
     """Return all CPUs of containers, by container as up to 1.17, or by pod and container."""
     if isinstance(entries, Mapping):
         return frozenset[int]().union(*(_pinned(entry) for entry in entries.values()))
-    return _cpus(entries)
-
-
-def _cpus(text: object) -> frozenset[int]:
-    """Parse a list such as ``0-3,8``.
-
-    Raises:
-        ValueError: it is not such a list.
-    """
-    found = set[int]()
-    for part in [] if text is None or text == "" else str(text).strip().split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > MOST:
-            raise ValueError(f"{str(text)[:80]} is not a list of CPUs")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+    return cpus_in(entries)
 
 
 def _listed(cpus: frozenset[int]) -> str:
@@ -295,8 +272,8 @@ def _listed(cpus: frozenset[int]) -> str:
 RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.DEVICE_STATE_UNREADABLE, Hazard.DEVICES_LOST))
-def devices_are_on_record(facts: Admission) -> Iterator[Finding]:
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.DEVICE_STATE_UNREADABLE, Hazard.DEVICES_LOST)
+def devices_are_on_record(facts: Admission) -> Iterator[Found]:
     """The checkpoint of devices, if it can be read, has every running container that asks for a device.
 
     A kubelet that starts takes the devices of other containers for free. A damaged checkpoint is reported by
@@ -316,7 +293,7 @@ def devices_are_on_record(facts: Admission) -> Iterator[Finding]:
                     f"its container {container.name} has {', '.join(lacking)}, of which the kubelet's checkpoint of "
                     "devices says nothing, so that a kubelet that starts would give them away; delete the pod first"
                 )
-                yield rejected(pod, detail)
+                yield pod, detail
 
 
 CHECKS: tuple[Check[Readiness], ...] = (

@@ -3,18 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import assert_never
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.domain.check import Check, check, check_one
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead
-from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
-from nodeupgrade.domain.node.pod_cgroups import NONE_EXPECTED, ExpectedCgroups
+from nodeupgrade.domain.node.packages import DPKG, PROGRAM, DpkgState, Package
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, resource_amount
 
 # The facts about what surrounds a kubelet on its host.
@@ -33,73 +34,44 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCgroups:
-    """The cgroups of the running pods.
+    """The cgroups of the running pods."""
 
-    Attributes:
-        base: cgroup of all pods, as the kubelet's configuration names it.
-        exists: whether it is there.
-        incomplete: by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist.
-        complete: those that lack nothing.
-        limit: memory that all pods together may use now, in bytes; ``None`` if there is no limit or it is unknown.
-        used: memory that they use and that cannot be reclaimed, in bytes; ``None`` if unknown.
-    """
-
-    base: str
-    exists: bool
+    base: str  # cgroup of all pods, as the kubelet's configuration names it
+    exists: bool  # whether it is there
+    # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
     incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    complete: ExpectedCgroups = NONE_EXPECTED
+    complete: ExpectedCgroups = ExpectedCgroups()  # those that lack nothing
+    # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
     limit: int | None = None
-    used: int | None = None
+    used: int | None = None  # memory that they use and that cannot be reclaimed, in bytes; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSurroundings:
-    """The facts that the checks of this package judge.
+    """The facts that the checks of this package judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods.
-        settings: the configuration that the kubelet will start with.
-        current: version of the running kubelet; ``None`` if unknown.
-        unit: name of the kubelet's unit.
-        ends_all: whether stopping the unit ends all processes in its cgroup.
-        systemd: its version.
-        hostname: of the host; empty if unknown.
-        filesystem: type of the filesystem that holds the kubelet's directory; empty if unknown.
-        bound: services that run now and stop with the kubelet.
-        daemons: other processes in the kubelet's cgroup.
-        package_jobs: services that run now and may exchange programs.
-        installers: units that are there and install a kubelet when the node boots, or later.
-        marking: configuration files of the network that refer to a chain which kubelets created.
-        program: path of the kubelet's program; empty if unknown.
-        package: the package that it belongs to; ``None`` if it belongs to none.
-        package_assumed: whether that was not asked, but is assumed.
-        package_policy: what is wanted of a package that is not held.
-        dpkg: whether a package can be held now; ``None`` if none has to be.
-        cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
-    """
-
-    node: Json = field(default_factory=dict)
-    pods: tuple[Pod, ...] = ()
-    settings: Configured = UNCONFIGURED
+    node: Json = field(default_factory=dict)  # the Node object
+    pods: tuple[Pod, ...] = ()  # the node's pods
+    settings: Configured = Configured()  # the configuration that the kubelet will start with
     gates: Mapping[str, bool] = field(default_factory=dict)
-    current: KubeletVersion | None = None
+    current: KubeletVersion | None = None  # version of the running kubelet; None if unknown
     target: KubeletVersion | None = None
-    unit: str = ""
-    ends_all: bool = True
-    systemd: int = OLDEST_SYSTEMD
-    hostname: str = ""
-    filesystem: str = ""
-    bound: tuple[str, ...] = ()
-    daemons: tuple[Daemon, ...] = ()
-    package_jobs: tuple[str, ...] = ()
-    installers: tuple[str, ...] = ()
-    marking: tuple[str, ...] = ()
-    program: str = ""
-    package: Package | None = None
-    package_assumed: bool = False
-    package_policy: PackagePolicy = PackagePolicy.REFUSE
-    dpkg: DpkgState | None = None
+    unit: str = ""  # name of the kubelet's unit
+    ends_all: bool = True  # whether stopping the unit ends all processes in its cgroup
+    systemd: int = OLDEST_SYSTEMD  # its version
+    hostname: str = ""  # of the host; empty if unknown
+    filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
+    bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
+    daemons: tuple[Daemon, ...] = ()  # other processes in the kubelet's cgroup
+    package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
+    installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
+    marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
+    program: str = ""  # path of the kubelet's program; empty if unknown
+    package: Package | None = None  # the package that it belongs to; None if it belongs to none
+    package_assumed: bool = False  # whether that was not asked, but is assumed
+    package_policy: PackagePolicy = PackagePolicy.REFUSE  # what is wanted of a package that is not held
+    dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
+    # None if the kubelet has none for its pods, or if it is unknown how it names them
     cgroups: PodCgroups | None = None
 
     @property
@@ -109,9 +81,6 @@ class HostSurroundings:
         return wanted and self.package is not None and self.package.manager == DPKG
 
 
-NOTHING_AROUND = HostSurroundings()
-
-
 # Checks of what else runs on the host, and of the kubelet's own name.
 
 TOLERATED = timedelta(minutes=1)
@@ -119,8 +88,8 @@ OUTSIDE = frozenset({"", "external"})
 """Cloud providers with which a kubelet names its node after the host."""
 
 
-@check(Reason.STOPS_WITH_KUBELET, covers=(Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED))
-def nothing_else_stops(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.STOPS_WITH_KUBELET, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
+def nothing_else_stops(facts: HostSurroundings) -> Iterator[Found]:
     """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
 
     Children of the kubelet do not count: it waits for them, and starts them again.
@@ -139,16 +108,24 @@ def nothing_else_stops(facts: HostSurroundings) -> Iterator[Finding]:
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
 
 
-@check(Reason.UNSUPPORTED_SERVICE_MANAGER, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
-def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Finding]:
+@check(
+    Reason.UNSUPPORTED_SERVICE_MANAGER,
+    Hazard.KUBELET_NOT_A_SERVICE,
+    acceptable=False,
+    remedy="upgrade the operating system",
+)
+def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Found]:
     """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
     if facts.systemd < OLDEST_SYSTEMD:
-        detail = f"systemd {facts.systemd} runs, which is older than {OLDEST_SYSTEMD}"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail, remedy="upgrade the operating system")
+        yield f"systemd {facts.systemd} runs, which is older than {OLDEST_SYSTEMD}"
 
 
-@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.NODE_IDENTITY_CHANGES,))
-def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Finding]:
+@check(
+    Reason.CONFIGURATION_DRIFT,
+    Hazard.NODE_IDENTITY_CHANGES,
+    remedy="give the host its former name, or set --hostname-override",
+)
+def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Found]:
     """The kubelet would register under the Node's name, which it takes from --hostname-override or from the host.
 
     Under another name it would find no pod of its own, and kill all that run.
@@ -158,31 +135,27 @@ def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Finding]:
     if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
         return
     source = "--hostname-override" if override else "the host"
-    detail = f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"
-    remedy = "give the host its former name, or set --hostname-override"
-    yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=detail, remedy=remedy)
+    yield f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"
 
 
-@check(Reason.CLOCK_SKEW, covers=(Hazard.NODE_UNDER_PRESSURE,))
-def clock_is_right(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.CLOCK_SKEW, Hazard.NODE_UNDER_PRESSURE)
+def clock_is_right(facts: HostSurroundings) -> Iterator[Found]:
     """The node's clock is that of the API server, give or take a minute."""
     off = ahead(facts.node)
     if off is not None and abs(off) > TOLERATED:
         where = "ahead of" if off > timedelta() else "behind"
-        detail = (
+        yield (
             f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
             "starts opens its connections anew, and may find certificates expired, or not valid yet, with which it "
             "has worked"
         )
-        yield Finding(reason=Reason.CLOCK_SKEW, detail=detail)
 
 
-@check(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
-def nobody_else_changes_the_node(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
+def nobody_else_changes_the_node(facts: HostSurroundings) -> Iterator[Found]:
     """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
     if facts.package_jobs:
-        detail = f"{', '.join(facts.package_jobs)} runs and may exchange programs or restart services meanwhile"
-        yield Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+        yield f"{', '.join(facts.package_jobs)} runs and may exchange programs or restart services meanwhile"
 
 
 INSTALLERS: Mapping[str, str] = {
@@ -193,8 +166,8 @@ INSTALLERS: Mapping[str, str] = {
 """Units of distributions that install the version that somebody else has on record, and what to do there."""
 
 
-@check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
-def nobody_installs_another_kubelet(facts: HostSurroundings) -> Finding | None:
+@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT, warns=True)
+def nobody_installs_another_kubelet(facts: HostSurroundings) -> Found | None:
     """No unit of a distribution would install another kubelet, whose start would restart what hashes differently."""
     if not facts.installers:
         return None
@@ -209,17 +182,16 @@ def nobody_installs_another_kubelet(facts: HostSurroundings) -> Finding | None:
 # Checks of what else in the network depends on the kubelet.
 
 
-@check(Reason.IPTABLES_CHAINS_GONE, follows=(history.MARKING_CHAINS_GONE,), covers=(Hazard.IPTABLES_CHAINS_GONE,))
-def chains_are_not_missed(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.IPTABLES_CHAINS_GONE, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
+def chains_are_not_missed(facts: HostSurroundings) -> Iterator[Found]:
     """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
     change = history.MARKING_CHAINS_GONE
     kept = facts.gates.get("IPTablesOwnershipCleanup") is False
     if facts.marking and not kept and change.begins_between(facts.current, facts.target) and not _has_proxy(facts):
-        detail = (
+        yield (
             f"{named(facts.marking)} refers to KUBE-MARK-MASQ, which kubelet {facts.target} does not create "
             f"({change.reference}), nor does a kube-proxy on the node: it is gone after the next restart of the node"
         )
-        yield Finding(reason=Reason.IPTABLES_CHAINS_GONE, detail=detail)
 
 
 def _has_proxy(facts: HostSurroundings) -> bool:
@@ -232,8 +204,8 @@ def _has_proxy(facts: HostSurroundings) -> bool:
 RELOAD = "delete the pod first, and find out what took it away (a `systemctl daemon-reload` may, kubernetes #128397)"
 
 
-@check(Reason.POD_CGROUP_MOVES, covers=(Hazard.CGROUP_CONTROLLER_MISSING,))
-def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_CONTROLLER_MISSING)
+def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Found]:
     """Every running pod has a cgroup with all controllers that kubelets need; a starting one kills other pods.
 
     A kubelet looks for a pod's cgroup before it does anything else for the pod. On cgroup v2 a cgroup counts only with
@@ -243,19 +215,18 @@ def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Finding]:
     if cgroups is None:
         return
     if not cgroups.exists:
-        detail = (
+        yield (
             f"there is no cgroup {cgroups.base}, in which a kubelet with the node's configuration looks for its pods, "
             "so it would find none of them and kill them all"
         )
-        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
         return
     for pod, missing in cgroups.incomplete.items():
         detail = f"its cgroup lacks {', '.join(missing)}, so that any kubelet that starts would kill it"
         yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=pod, detail=detail, remedy=RELOAD)
 
 
-@check(Reason.POD_CGROUP_MOVES, covers=(Hazard.CGROUP_LIMIT_BELOW_USAGE,))
-def limit_covers_usage(facts: HostSurroundings) -> Iterator[Finding]:
+@check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_LIMIT_BELOW_USAGE)
+def limit_covers_usage(facts: HostSurroundings) -> Iterator[Found]:
     """The memory limit that the kubelet would set for all pods is not lowered below what they use.
 
     A kubelet sets this limit when it starts, and on cgroup v2 the kernel ends processes until the limit is met.
@@ -266,17 +237,15 @@ def limit_covers_usage(facts: HostSurroundings) -> Iterator[Finding]:
     try:
         limit = _limit(facts)
     except ValueError as error:
-        detail = f"nobody can tell which memory limit the kubelet would set for all pods: {error}"
-        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+        yield f"nobody can tell which memory limit the kubelet would set for all pods: {error}"
         return
     sinks = limit is not None and (cgroups.limit is None or limit < cgroups.limit)
     if limit is not None and sinks and cgroups.used > limit:
         before = "no limit" if cgroups.limit is None else _text(cgroups.limit)
-        detail = (
+        yield (
             f"the pods use {_text(cgroups.used)} of memory under {before}, and a kubelet with the configuration on "
             f"disk (kubeReserved and systemReserved) would limit them to {_text(limit)}, so the kernel would end some"
         )
-        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
 
 
 def _enforces(settings: Configured) -> bool:
@@ -311,6 +280,60 @@ def _text(amount: int) -> str:
     return f"{amount / 1024**2:.0f}Mi"
 
 
+# The check that no package manager undoes the upgrade.
+
+
+@check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
+def package_manager_leaves_the_kubelet(facts: HostSurroundings) -> Iterator[Found]:
+    """No package manager would put another kubelet in place: it belongs to no package, or that one is or can be held.
+
+    ``kubelet.package: Ignore`` makes it a warning, ``Hold`` has the run hold the package where dpkg allows that. The
+    file differs from its package after the upgrade in any case, which is said, too.
+    """
+    package = facts.package
+    if package is None:
+        return
+    owner = f"{facts.program} belongs to package {package}"
+    if facts.package_assumed:
+        owner = f"rpm could not be asked whose {facts.program} is, so that it is taken to belong to package {package}"
+    if package.held:
+        detail = f"{owner}, which is held; it will differ from what {package.manager} has on record"
+        remedy = "install the package of the same version afterwards and hold it again, so that the records agree"
+        yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, remedy=remedy, severity=Severity.WARN)
+        return
+    match facts.package_policy:
+        case PackagePolicy.HOLD:
+            yield _holding(facts.dpkg, package, owner)
+        case PackagePolicy.REFUSE | PackagePolicy.IGNORE as policy:
+            severity = Severity.WARN if policy is PackagePolicy.IGNORE else None
+            detail = f"{owner}, which is not held: its next upgrade or reinstallation puts another kubelet there"
+            yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, severity=severity)
+        case never:
+            assert_never(never)
+
+
+def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
+    """Return that a run will hold the package, or why it cannot."""
+    reason, unheld = Reason.KUBELET_FROM_PACKAGE, f"{owner}, which is not held"
+    if package.manager != DPKG or dpkg is None:
+        detail = f"{unheld}, and only packages of dpkg can be held by a run"
+        return Finding(reason=reason, detail=detail, remedy=f"run dnf versionlock add {package.name}")
+    if not package.version:
+        detail = f"{unheld} and cannot be: dpkg lists its files, but does not have it on record as installed"
+        return Finding(reason=reason, detail=detail, remedy="install the package anew")
+    if dpkg.user:
+        detail = f"{unheld} and cannot be now: {dpkg.user} works with the database of dpkg"
+        return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+    if dpkg.interrupted:
+        detail = f"{unheld} and cannot be: dpkg was interrupted, so that what it has on record may not be true"
+        return Finding(reason=reason, detail=detail, remedy="run dpkg --configure -a")
+    if not dpkg.runs:
+        detail = f"{unheld} and cannot be: there is no {PROGRAM} on the node"
+        return Finding(reason=reason, detail=detail, remedy="set kubelet.package: Ignore")
+    detail = f"{owner}, which will be held and stays held (apt-mark unhold {package.specific} takes it back)"
+    return Finding(reason=reason, detail=detail, remedy="", severity=Severity.WARN)
+
+
 CHECKS: tuple[Check[HostSurroundings], ...] = (
     systemd_is_new_enough,
     nothing_else_stops,
@@ -318,6 +341,7 @@ CHECKS: tuple[Check[HostSurroundings], ...] = (
     pods_have_their_controllers,
     limit_covers_usage,
     nobody_else_changes_the_node,
+    package_manager_leaves_the_kubelet,
 )
 WARNINGS: tuple[Check[HostSurroundings], ...] = (
     clock_is_right,

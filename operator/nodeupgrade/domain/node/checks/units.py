@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.vendor_commands import is_known
 
@@ -90,11 +90,7 @@ def is_harmless(command: UnitCommand) -> bool:
 
 
 def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> tuple[UnitStatus, ...]:
-    """Return units whose commands have the paths of their programs.
-
-    Args:
-        programs: the path that systemd finds for each program that a unit names without one.
-    """
+    """Return units whose commands have the paths that systemd finds for programs which they name without one."""
     return tuple(
         replace(unit, commands=tuple(replace(c, program=programs.get(c.program, c.program)) for c in unit.commands))
         for unit in units
@@ -103,13 +99,10 @@ def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitsFound:
-    """The units that a run restarts.
-
-    Attributes:
-        contents: SHA-256 of the files that their starts read, by path, with those of the scripts that they run.
-    """
+    """The units that a run restarts."""
 
     units: tuple[UnitStatus, ...]
+    # SHA-256 of the files that their starts read, by path, with those of the scripts that they run
     contents: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -132,20 +125,19 @@ def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[Uni
     return tuple(c for c in beside if not is_harmless(c) and not is_known(c, contents))
 
 
-@check(Reason.UNIT_COMMAND_UNKNOWN, covers=(Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE))
-def units_start_nothing_else(found: UnitsFound) -> Iterator[Finding]:
+@check(Reason.UNIT_COMMAND_UNKNOWN, Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE)
+def units_start_nothing_else(found: UnitsFound) -> Iterator[Found]:
     """The units run no other command that might change what a run depends on.
 
     If it is accepted, programs and scripts that such a command names must still be the same when a unit is started.
     """
     for unit in found.units:
         for command in unknown_commands(unit, found.contents):
-            detail = (
+            yield (
                 f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
                 "into a unit of its own that runs before"
             )
-            yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
 
 
 CHECKS: tuple[Check[UnitsFound], ...] = (units_start_nothing_else,)

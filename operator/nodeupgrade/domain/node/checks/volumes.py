@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.mounts import NOTHING_MOUNTED, MountedVolumes, PodVolume
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.hazards import Hazard, named
+from nodeupgrade.domain.node.mounts import MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.kubelet import volume_changes
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 # The facts about the node's volumes.
@@ -21,41 +21,26 @@ from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim that a pod uses.
-
-    Attributes:
-        deleting: whether it is being deleted.
-        unread: why it could not be read; empty if it was.
-    """
+    """A PersistentVolumeClaim that a pod uses."""
 
     pod: str
     name: str
-    deleting: bool = False
-    unread: str = ""
+    deleting: bool = False  # whether it is being deleted
+    unread: str = ""  # why it could not be read; empty if it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volumes:
-    """The facts that the checks of volumes judge.
+    """The facts that the checks of volumes judge."""
 
-    Attributes:
-        node: the Node object.
-        pods: the node's pods.
-        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
-        gates: feature gates that are set.
-        mounted: what is mounted.
-        claims: the claims of the pods, if one of the two kubelets heeds their deletion.
-        selinux: whether SELinux is enforcing.
-    """
-
-    node: Json = field(default_factory=dict)
-    pods: tuple[Pod, ...] = ()
-    current: KubeletVersion | None = None
+    node: Json = field(default_factory=dict)  # the Node object
+    pods: tuple[Pod, ...] = ()  # the node's pods
+    current: KubeletVersion | None = None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion | None = None
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    mounted: MountedVolumes = NOTHING_MOUNTED
-    claims: tuple[VolumeClaim, ...] = ()
-    selinux: bool = False
+    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set
+    mounted: MountedVolumes = MountedVolumes()  # what is mounted
+    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
+    selinux: bool = False  # whether SELinux is enforcing
 
     def of_pods(self) -> Iterator[tuple[Pod, PodVolume]]:
         """Return the mounted volumes of pods that have not ended."""
@@ -67,12 +52,9 @@ class Volumes:
         return (pod for pod in self.pods if not pod.finished)
 
 
-NO_VOLUMES = Volumes()
-
-
 def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
     """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
-    return any(kubelet is not None and volume_changes.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+    return any(kubelet is not None and history.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
@@ -107,13 +89,14 @@ MIGRATION_GATES = {
 
 @check(
     Reason.VOLUME_NOT_KEPT,
-    follows=(volume_changes.BLOCK_VOLUMES_MOVED, volume_changes.STAGED_VOLUMES_MOVED),
-    covers=(Hazard.VOLUME_LAYOUT_CHANGES,),
+    Hazard.VOLUME_LAYOUT_CHANGES,
+    history.BLOCK_VOLUMES_MOVED,
+    history.STAGED_VOLUMES_MOVED,
 )
-def volumes_keep_their_place(facts: Volumes) -> Iterator[Finding]:
+def volumes_keep_their_place(facts: Volumes) -> Iterator[Found]:
     """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
     mounted = facts.mounted
-    staging, blocks = volume_changes.STAGED_VOLUMES_MOVED, volume_changes.BLOCK_VOLUMES_MOVED
+    staging, blocks = history.STAGED_VOLUMES_MOVED, history.BLOCK_VOLUMES_MOVED
     for change, before, after in (
         (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
         (blocks, mounted.published, mounted.published_for_pods),
@@ -126,18 +109,17 @@ def volumes_keep_their_place(facts: Volumes) -> Iterator[Finding]:
 
 @check(
     Reason.VOLUME_NOT_KEPT,
-    follows=(
-        *volume_changes.CSI_MIGRATIONS.values(),
-        *volume_changes.VOLUME_PLUGINS_REMOVED.values(),
-        volume_changes.GIT_REPO_OFF,
-    ),
-    covers=(Hazard.VOLUME_LAYOUT_CHANGES, Hazard.VOLUME_PLUGIN_REMOVED),
+    Hazard.VOLUME_LAYOUT_CHANGES,
+    Hazard.VOLUME_PLUGIN_REMOVED,
+    *history.CSI_MIGRATIONS.values(),
+    *history.VOLUME_PLUGINS_REMOVED.values(),
+    history.GIT_REPO_OFF,
 )
-def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Finding]:
+def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Found]:
     """The new kubelet handles every mounted volume by the plugin that mounted it."""
     for pod, volume in facts.of_pods():
-        migrated = volume_changes.CSI_MIGRATIONS.get(volume.plugin)
-        removed = volume_changes.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
+        migrated = history.CSI_MIGRATIONS.get(volume.plugin)
+        removed = history.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
         if migrated is not None and _is_migrated(facts, volume.plugin, migrated):
             detail = (
                 f"its volume {volume.name} is mounted by {volume.plugin}, and kubelet {facts.target} leaves such "
@@ -150,34 +132,37 @@ def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Finding]:
             )
         else:
             continue
-        yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=str(pod.ref), detail=detail)
+        yield pod, detail
     yield from _git_repositories(facts)
 
 
-@check(Reason.VOLUME_NOT_KEPT, follows=(volume_changes.SELINUX_MOUNTED,), covers=(Hazard.VOLUME_RELABELLED,))
-def volumes_keep_their_label(facts: Volumes) -> Iterator[Finding]:
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    Hazard.VOLUME_RELABELLED,
+    history.SELINUX_MOUNTED,
+    warns=True,
+    remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
+)
+def volumes_keep_their_label(facts: Volumes) -> Iterator[Found]:
     """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
-    change = volume_changes.SELINUX_MOUNTED
+    change = history.SELINUX_MOUNTED
     claiming = [str(pod.ref) for pod in facts.alive() if any(claims_of(pod))]
     off = facts.gates.get("SELinuxMount") is False
     if facts.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
-        detail = (
+        yield (
             f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
             "that share a volume under different labels cannot both be started again; "
             f"{counted(len(claiming), 'pod')} with persistent volumes: {named(claiming)}"
         )
-        remedy = "give these pods one label, or set seLinuxChangePolicy: Recursive in them"
-        yield Finding(reason=Reason.VOLUME_NOT_KEPT, detail=detail, severity=Severity.WARN, remedy=remedy)
 
 
-def _misplaced(facts: Volumes, change: MinorChange, names: Iterable[str]) -> Iterator[Finding]:
+def _misplaced(facts: Volumes, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
     """Report the pods that use these volumes, or the volume where its pod cannot be told."""
     why = f"is mounted where kubelet {facts.target} does not look for it ({change.reference})"
     users = {volume.name: str(pod.ref) for pod, volume in facts.of_pods() if volume.plugin == CSI}
     for name in names:
         subject = users.get(name, "")
-        detail = f"its volume {name} {why}" if subject else f"a volume {name} {why}"
-        yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=subject, detail=detail)
+        yield subject, f"{'its' if subject else 'a'} volume {name} {why}"
 
 
 def _is_migrated(facts: Volumes, plugin: str, change: MinorChange) -> bool:
@@ -185,8 +170,8 @@ def _is_migrated(facts: Volumes, plugin: str, change: MinorChange) -> bool:
     return change.begins_between(facts.current, facts.target) and gate is None
 
 
-def _git_repositories(facts: Volumes) -> Iterator[Finding]:
-    change = volume_changes.GIT_REPO_OFF
+def _git_repositories(facts: Volumes) -> Iterator[Found]:
+    change = history.GIT_REPO_OFF
     if facts.gates.get("GitRepoVolumeDriver") or not change.begins_between(facts.current, facts.target):
         return
     for pod in facts.alive():
@@ -196,24 +181,28 @@ def _git_repositories(facts: Volumes) -> Iterator[Finding]:
                     f"its volume {volume.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
                     f"({change.reference}), so that it would not start the pod's containers again"
                 )
-                yield Finding(reason=Reason.VOLUME_NOT_KEPT, subject=str(pod.ref), detail=detail)
+                yield pod, detail
 
 
 # Checks of volumes that somebody is about to delete or detach.
 
 ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
 """Annotation on a Node whose attached volumes its status lists."""
-REMEDY = "choose a later patch release, or delete the pod first"
 
 
-@check(Reason.KUBELET_DEFECT, follows=(volume_changes.CLAIMS_UNMOUNTED,), covers=(Hazard.VOLUME_IN_TRANSITION,))
-def claims_are_kept(facts: Volumes) -> Iterator[Finding]:
+@check(
+    Reason.KUBELET_DEFECT,
+    Hazard.VOLUME_IN_TRANSITION,
+    history.CLAIMS_UNMOUNTED,
+    remedy="choose a later patch release, or delete the pod first",
+)
+def claims_are_kept(facts: Volumes) -> Iterator[Found]:
     """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
 
     Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
     counts as one.
     """
-    defect = volume_changes.CLAIMS_UNMOUNTED
+    defect = history.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
     for claim in facts.claims if harmful else ():
         if claim.deleting:
@@ -228,11 +217,11 @@ def claims_are_kept(facts: Volumes) -> Iterator[Finding]:
             )
         else:
             continue
-        yield Finding(reason=Reason.KUBELET_DEFECT, subject=claim.pod, detail=detail, remedy=REMEDY)
+        yield claim.pod, detail
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.VOLUME_IN_TRANSITION,))
-def volumes_are_attached(facts: Volumes) -> Iterator[Finding]:
+@check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)
+def volumes_are_attached(facts: Volumes) -> Iterator[Found]:
     """Every volume that the node reports as in use is attached to it, where a controller attaches volumes."""
     annotations = (facts.node.get("metadata") or {}).get("annotations") or {}
     if annotations.get(ATTACHED_BY_CONTROLLER) != "true":
@@ -241,8 +230,7 @@ def volumes_are_attached(facts: Volumes) -> Iterator[Finding]:
     attached = {str(volume.get("name")) for volume in status.get("volumesAttached") or () if isinstance(volume, dict)}
     for name in status.get("volumesInUse") or ():
         if name not in attached:
-            detail = f"volume {name} is in use and not attached: it is being attached, or was detached under its pod"
-            yield Finding(reason=Reason.POD_IN_TRANSITION, detail=detail, severity=Severity.WARN)
+            yield f"volume {name} is in use and not attached: it is being attached, or was detached under its pod"
 
 
 CHECKS: tuple[Check[Volumes], ...] = (volumes_keep_their_place, volumes_keep_their_plugin, claims_are_kept)

@@ -10,7 +10,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
-from nodeupgrade.domain.node.environment_files import is_pattern
+from nodeupgrade.domain.node.units import is_pattern
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.facts.kubelet_start import environment_files
 from nodeupgrade.engine.node.node import HostView

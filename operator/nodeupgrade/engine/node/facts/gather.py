@@ -1,5 +1,6 @@
 """Gather all facts about a node, at one time. Changes nothing."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -8,7 +9,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
-from nodeupgrade.domain.errors import Refused, StepFailed
+from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node import own_uids
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
@@ -24,14 +25,13 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, own_places, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
-from nodeupgrade.engine.node.facts.program_probe import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.readiness import dry_run
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.flags import Arguments, adapt
+from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServicesView
@@ -46,16 +46,12 @@ SEARCHED = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningKubelet:
-    """The running kubelet: its unit, program and arguments.
-
-    Attributes:
-        runtime: name of its runtime, as the Node reports it; empty if nobody asked.
-    """
+    """The running kubelet: its unit, program and arguments."""
 
     unit: UnitStatus
     program: PurePosixPath | None
     words: tuple[str, ...]
-    runtime: str = ""
+    runtime: str = ""  # name of its runtime, as the Node reports it; empty if nobody asked
 
 
 def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
@@ -110,11 +106,7 @@ def gather(
     clients: Clients,
     then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather everything that the checks and the plan need.
-
-    Args:
-        then: what the new kubelet would be started with; ``None`` if that is what the running one was started with.
-    """
+    """Gather everything that the checks and the plan need; ``then`` is another start of the new kubelet than now."""
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
     views = tuple(parse_pod(pod) for pod in pods)
@@ -297,3 +289,43 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         arguments_output=complaint,
         free_bytes=known.free_bytes - found.takes,
     )
+
+
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
+STRIPPED_FLAGS_LIMIT = 40
+
+
+def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
+    """Return the version that a program reports, and everything that it printed."""
+    try:
+        status, output = kubelet.version_output(program)
+    except Transient as error:
+        return "", str(error)
+    said = VERSION_LINE.search(output) if status == 0 else None
+    return said.group(1) if said else "", output
+
+
+def parsed(text: str | None) -> KubeletVersion | None:
+    """Return a version that a program reports; ``None`` if it reports none that is understood."""
+    try:
+        return KubeletVersion.parse(text) if text else None
+    except UnsupportedKubelet:
+        return None
+
+
+def accepted_arguments(
+    kubelet: Kubelet, words: tuple[str, ...], request: RunRequest, program: PurePosixPath
+) -> tuple[Arguments, int, str]:
+    """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
+    remove = set(request.spec.kubelet.remove_flags)
+    for _ in range(STRIPPED_FLAGS_LIMIT):
+        arguments = adapt(words, target=request.spec.target, remove=remove)
+        try:
+            status, output = kubelet.version_output(program, arguments.words)
+        except Transient as error:
+            return arguments, 1, str(error)
+        flag = rejected_flag(output) if status != 0 and request.strips_flags else None
+        if flag is None or flag in remove:
+            return arguments, status, output
+        remove.add(flag)
+    return arguments, status, output

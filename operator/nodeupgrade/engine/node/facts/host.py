@@ -14,18 +14,27 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import pod_cgroups as places
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.packages import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
 from nodeupgrade.domain.node.checks.surroundings import INSTALLERS, Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
 from nodeupgrade.domain.node.mounts import mounts as mounts_in
-from nodeupgrade.domain.node.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.domain.node.packages import (
+    DIVERSIONS,
+    DPKG,
+    INFO,
+    STATUS,
+    Package,
+    assumed_owners,
+    listed_as,
+    owner_by_dpkg,
+    owner_by_rpm,
+)
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.readiness import identity
 from nodeupgrade.engine.node.node import HostView, ReadOnlyNode
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout

@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
-from nodeupgrade.domain.node.environment_files import is_pattern, matching
 from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
+from nodeupgrade.domain.node.units import UnitStart, UnitStatus, is_pattern, matching, unit_files
 from nodeupgrade.ports.files import FilesView
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
@@ -22,12 +21,7 @@ SCRIPTS = frozenset({".sh", ".bash", ".py", ".pl"})
 def read_start(
     files: FilesView, unit: UnitStatus, more: Iterable[str] = (), directories: Iterable[str] = ()
 ) -> UnitStart:
-    """Return how a unit would be started now.
-
-    Args:
-        more: further files that its program reads, or that its other commands run.
-        directories: directories in which the program looks for such files.
-    """
+    """Return how a unit would be started now, with more files, and directories in which its program looks for such."""
     named = (*unit_files(unit), *environment_files(files, unit), *more)
     content = {path: files.read(PurePosixPath(path)) for path in named if not is_pattern(path)}
     found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
@@ -41,8 +35,7 @@ def read_start(
 def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:
     """Yield the programs and scripts on a disk that a unit's other commands run, as far as their lines name them.
 
-    Args:
-        exchanged: the program of the kubelet, which the run itself exchanges.
+    Not the program of the kubelet, which the run itself exchanges.
     """
     for path, is_script in ((path, path == script_of(c)) for c in unit.commands for path in paths_in(c)):
         at = PurePosixPath(path)
@@ -82,15 +75,10 @@ def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitSt
 
 @dataclass(frozen=True, slots=True)
 class FilesAfter:
-    """Implements ports.files.FilesView.
+    """Implements ports.files.FilesView."""
 
-    Attributes:
-        now: the files as they are.
-        changed_files: the new content of those that change, by path.
-    """
-
-    now: FilesView
-    changed_files: Mapping[str, bytes]
+    now: FilesView  # the files as they are
+    changed_files: Mapping[str, bytes]  # the new content of those that change, by path
 
     def read(self, path: PurePosixPath) -> bytes | None:
         """Return the content; ``None`` if there is no such file."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.node.mounts import has_option, holder, is_read_only
-from nodeupgrade.engine.node.facts.mount_table import mounts
 from nodeupgrade.ports.files import FilesView
 
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
@@ -50,8 +49,7 @@ def _is_enforced(files: FilesView) -> bool:
 def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
     """Return why programs cannot be kept in a directory, as far as its mount tells; empty if they can.
 
-    Args:
-        labels: whether they need labels, since systemd may not execute what has that of data.
+    Programs need ``labels`` where systemd may not execute what has that of data.
     """
     if has_option("noexec", table, place):
         return "mounted noexec"
@@ -64,3 +62,11 @@ def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
 def _is_volatile(table: str, directory: PurePosixPath) -> bool:
     mount = holder(table, directory)
     return mount is not None and mount.kind in VOLATILE
+
+
+MOUNTS = PurePosixPath("/proc/1/mountinfo")
+
+
+def mounts(files: FilesView) -> str:
+    """Return the host's mount table, which may differ from this process's."""
+    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import is_read_only
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.credentials import PrintedByProgramError, parse
@@ -180,13 +180,9 @@ OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
 def dry_run(
     node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int, read: Iterable[PurePosixPath]
 ) -> str:
-    """Return what a program prints that is started like this, or why it could not be tried.
+    """Return what a new or an old kubelet prints that is started like this, or why it could not be tried.
 
-    Args:
-        program: the new kubelet, or the old one.
-        start: the arguments and the files that it would be started with.
-        pid: the running kubelet, whose environment it gets.
-        read: the configuration files that it would read.
+    It gets the environment of the running kubelet, ``pid``, and the configuration files that it would read.
     """
     directory = config_directory(start.words)
     there = directory is not None and node.files.changed(PurePosixPath(directory)) is not None

@@ -8,13 +8,12 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.checks.drift import Command, Start, command
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
-from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo, RuntimeKind, RuntimeSocket
+from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
 from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start, run_by
-from nodeupgrade.engine.node.facts.mount_table import mounts
+from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
 
@@ -24,11 +23,7 @@ SERVICE = re.compile(r"[^/]+\.service")
 def find(
     node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo, kubelet: PurePosixPath | None = None
 ) -> tuple[RuntimeAsFound, UnitStart]:
-    """Examine the running runtime, and ask the program on disk how it would start with its configuration.
-
-    Args:
-        kubelet: the program of the kubelet.
-    """
+    """Examine the running runtime, and ask the program on disk how it would start with its configuration."""
     following = node.runtime.next_start(unit, info.process)
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
@@ -135,21 +130,13 @@ LARGEST_DROP_IN = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartWithFiles:
-    """A start of a kubelet.
+    """A start of a kubelet."""
 
-    Attributes:
-        files: the files that it reads.
-        words: its arguments, without the program.
-        found: the paths of the files that are to be exchanged, as found.
-        sets: variables of its environment that are set anew.
-        drops: names of variables that are set no more.
-    """
-
-    files: FilesView
-    words: tuple[str, ...]
-    found: tuple[FileFound, ...] = ()
-    sets: Mapping[str, str] = field(default_factory=dict)
-    drops: frozenset[str] = frozenset()
+    files: FilesView  # the files that it reads
+    words: tuple[str, ...]  # its arguments, without the program
+    found: tuple[FileFound, ...] = ()  # the paths of the files that are to be exchanged, as found
+    sets: Mapping[str, str] = field(default_factory=dict)  # variables of its environment that are set anew
+    drops: frozenset[str] = frozenset()  # names of variables that are set no more
 
     @property
     def exchanged(self) -> tuple[str, ...]:
@@ -203,11 +190,7 @@ def with_files(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
 
 
 def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...], start: Start) -> StartWithFiles:
-    """Return the start of a kubelet with new files.
-
-    Args:
-        words: the arguments that it would be started with otherwise.
-        start: how the running kubelet was started.
+    """Return the start of a kubelet with new files, given its arguments otherwise and how the running one was started.
 
     Raises:
         Refused: an environment file is among them, and it cannot be told how the kubelet would be started with it.

@@ -12,7 +12,6 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import (
@@ -27,6 +26,7 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import (
     NextStart,
     RestartHazards,
+    RuntimeAsFound,
     RuntimeAtWork,
     RuntimeInfo,
     RuntimePlaces,

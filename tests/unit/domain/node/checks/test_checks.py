@@ -13,19 +13,19 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     condition,
     files,
+    hashes,
     host,
-    packages,
+    kubelet,
     probes,
     registry,
-    releases,
     services,
-    sockets,
     startup,
     surroundings,
     volumes,
 )
 from tests.unit.domain.node.checks import (
     test_conditions,
+    test_dependants,
     test_files,
     test_preflight,
     test_readiness,
@@ -57,17 +57,15 @@ ROOMS: dict[str, Cases] = {
     ),
     "probes": (
         (*probes.CHECKS, *probes.WARNINGS),
-        [
-            test_traffic.probed(traffic(**given))
-            for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())
-        ],
+        [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
     "services": (
         (*services.CHECKS, *services.WARNINGS),
-        [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
+        [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())]
+        + [test_dependants.seen(test_dependants.API), test_dependants.seen(test_dependants.budget({}))],
     ),
     "releases": (
-        (*releases.CHECKS, *releases.WARNINGS),
+        (kubelet.release_harms_no_pod, kubelet.release_has_no_known_flaw),
         [facts(target=target, **test_releases.CONCERNED[name]) for name, target in test_releases.targets()],
     ),
     "volumes": (
@@ -75,12 +73,15 @@ ROOMS: dict[str, Cases] = {
         [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
     ),
     "surroundings": (
-        (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet, *surroundings.WARNINGS),
+        (*surroundings.CHECKS, *surroundings.WARNINGS),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
         + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW]
         + [test_surroundings.around(installers=tuple(surroundings.INSTALLERS))],
     ),
-    "sockets": (sockets.CHECKS, [sockets.SocketUsers(containers=(test_sockets.MOUNTS, test_sockets.FOLLOWS))]),
+    "sockets": (
+        (hashes.sockets_are_not_mounted, hashes.nobody_hangs_on_the_runtime),
+        [test_sockets.using(test_sockets.MOUNTS, test_sockets.FOLLOWS)],
+    ),
 }
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.condition import CHECKS, WARNINGS, PodConditions
+from nodeupgrade.domain.node.checks.condition import CHECKS, WARNINGS
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain.node.checks.sound import SPEC, instance, inventory
+from tests.unit.domain.node.checks import sound
+from tests.unit.domain.node.checks.sound import SPEC, instance, inventory, kubelet, traffic
 
 V = KubeletVersion.parse
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -44,14 +46,11 @@ def pod(
 
 def facts(
     body: dict[str, Any], *held: ContainerInstance, versions: tuple[str, str] = ("v1.33.1", "v1.34.2")
-) -> PodConditions:
-    return PodConditions(
-        pods=(parse_pod(body),),
-        inventory=inventory(HELD, *held),
-        current=V(versions[0]),
-        target=V(versions[1]),
-        now=NOW,
-        lasts=timedelta(seconds=90),
+) -> NodeFacts:
+    current, target = map(V, versions)
+    seen = traffic([body], current=current, target=target, settle=90 - VerifySettings().kubelet_down_budget.seconds)
+    return sound.facts(
+        inventory=inventory(HELD, *held), kubelet=kubelet(current=current), target=target, traffic=seen, now=NOW
     )
 
 
@@ -72,7 +71,7 @@ OLD = ("v1.19.16", "v1.20.15")
 LAST = replace(HELD, name="last", state=ContainerState.EXITED)
 FIRST = replace(HELD, name="first", state=ContainerState.EXITED)
 
-OBJECTIONS: dict[str, tuple[Reason, PodConditions, str, PodConditions]] = {
+OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a hook": (
         Reason.POD_IN_TRANSITION,
         facts(pod({"waiting": {"reason": "ContainerCreating"}}, containers=[HOOKED])),
@@ -111,7 +110,7 @@ OBJECTIONS: dict[str, tuple[Reason, PodConditions, str, PodConditions]] = {
     ),
 }
 
-CAUTIONS: dict[str, tuple[Reason, PodConditions, str, PodConditions]] = {
+CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a crash loop": (
         Reason.POD_ENDS_BY_ITSELF,
         facts(pod({"waiting": {"reason": "CrashLoopBackOff"}})),
@@ -175,7 +174,7 @@ CAUTIONS: dict[str, tuple[Reason, PodConditions, str, PodConditions]] = {
 
 @pytest.mark.parametrize(("reason", "found", "told", "control"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
 def test_what_would_be_interrupted_forbids_a_run(
-    reason: Reason, found: PodConditions, told: str, control: PodConditions
+    reason: Reason, found: NodeFacts, told: str, control: NodeFacts
 ) -> None:
     [finding] = ask(CHECKS, found)
 
@@ -185,7 +184,7 @@ def test_what_would_be_interrupted_forbids_a_run(
 
 
 @pytest.mark.parametrize(("reason", "found", "told", "control"), CAUTIONS.values(), ids=CAUTIONS.keys())
-def test_what_could_be_lost_is_told_of(reason: Reason, found: PodConditions, told: str, control: PodConditions) -> None:
+def test_what_could_be_lost_is_told_of(reason: Reason, found: NodeFacts, told: str, control: NodeFacts) -> None:
     [finding] = ask(WARNINGS, found)
 
     assert (finding.reason, finding.forbids) == (reason, False)

@@ -6,8 +6,13 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.dependants import WARNINGS
-from nodeupgrade.domain.node.checks.services import Clients, Risk
+from nodeupgrade.domain.node.checks.services import (
+    Clients,
+    Risk,
+    Traffic,
+    api_server_keeps_its_webhooks,
+    budgets_are_kept,
+)
 from nodeupgrade.domain.node.cluster import Answering, dependants
 from tests.unit.domain.node.checks.sound import traffic
 from tests.unit.domain.node.checks.test_traffic import HTTP, KEPT, pod
@@ -37,13 +42,17 @@ API = {"kind": "APIService", "metadata": {"name": "v1.metrics"}, "spec": {"servi
 LOCAL_API = {"kind": "APIService", "metadata": {"name": "v1.apps"}, "spec": {}}
 
 
-def found(*objects: dict[str, Any], ready: frozenset[str] = frozenset({"shop/web"}), **given: Any) -> list[str]:
+def seen(*objects: dict[str, Any], ready: frozenset[str] = frozenset({"shop/web"}), **given: Any) -> Traffic:
     known = Clients(
         risk=given.pop("risk", Risk.ACCEPTED),
         services=(Answering(service="shop/web", ready=ready),),
         dependants=dependants(objects),
     )
-    findings = ask(WARNINGS, traffic([POD], clients=known, **given))
+    return traffic([POD], clients=known, **given)
+
+
+def found(*objects: dict[str, Any], **given: Any) -> list[str]:
+    findings = ask((api_server_keeps_its_webhooks, budgets_are_kept), seen(*objects, **given))
     assert {(each.reason, each.forbids) for each in findings} <= {(Reason.ENDPOINTS_WOULD_BE_LOST, False)}
     return [each.detail for each in findings]
 

@@ -11,13 +11,17 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.packages import (
+from nodeupgrade.domain.node.checks.surroundings import package_manager_leaves_the_kubelet
+from nodeupgrade.domain.node.packages import (
+    HELD,
+    DpkgState,
+    Package,
     assumed_owners,
     owner_by_dpkg,
     owner_by_rpm,
-    package_manager_leaves_the_kubelet,
+    record_of,
+    rpm_owners,
 )
-from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of, rpm_owners
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.releases import CHECKS, WARNINGS
+from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod, release_has_no_known_flaw
 from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.known_defects import KNOWN_BAD
@@ -43,7 +43,9 @@ UNCONCERNED: dict[str, dict[str, Any]] = {
 
 def found(target: KubeletVersion, given: dict[str, Any]) -> list[tuple[bool, Reason, str]]:
     seen = facts(target=target, **given)
-    return [(f.forbids, f.reason, f.detail) for one in (*CHECKS, *WARNINGS) for f in one(seen)]
+    return [
+        (f.forbids, f.reason, f.detail) for one in (release_harms_no_pod, release_has_no_known_flaw) for f in one(seen)
+    ]
 
 
 def targets() -> list[tuple[str, KubeletVersion]]:
@@ -79,4 +81,4 @@ def test_a_pod_of_an_unknown_class_counts_as_guaranteed() -> None:
     damaged = {**SPEC, "resources": {"limits": {"cpu": "much"}}}
     seen = facts(target=V("v1.22.0"), readiness=STATIC, pods=pods(containers=[damaged, {**damaged, "name": "side"}]))
 
-    assert any("103979" in f.detail for check in CHECKS for f in check(seen))
+    assert any("103979" in f.detail for f in release_harms_no_pod(seen))

@@ -5,11 +5,19 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import SocketMountPolicy
+from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.sockets import CHECKS, SocketUsers
+from nodeupgrade.domain.node.checks.hashes import (
+    Proof,
+    SocketUsers,
+    nobody_hangs_on_the_runtime,
+    sockets_are_not_mounted,
+)
 from nodeupgrade.domain.node.plan import PlannedContainer
+from nodeupgrade.domain.node.rewriting import Rewriting
+from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.test_verification import PLANNED
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -18,13 +26,25 @@ FOLLOWS = replace(PLANNED, connected=True, restarts_itself=True)
 LABEL = PLANNED.label
 
 
-def found(*containers: PlannedContainer, **fields: object) -> list[Finding]:
-    facts = SocketUsers(containers=containers, **fields)  # type: ignore[arg-type]
-    return [finding for check in CHECKS for finding in check(facts)]
+def using(*containers: PlannedContainer, **fields: object) -> Proof:
+    return Proof(
+        current=None,
+        target=KubeletVersion.parse("v1.31.0"),
+        hash_mode=HashMode.REWRITE,
+        rewriting=Rewriting(containers=containers, findings=()),
+        unread=(),
+        unpinned=(),
+        agents=frozenset(),
+        users=SocketUsers(containers=containers, **fields),  # type: ignore[arg-type]
+    )
+
+
+def found(*containers: PlannedContainer, **fields: object) -> tuple[Finding, ...]:
+    return ask((sockets_are_not_mounted, nobody_hangs_on_the_runtime), using(*containers, **fields))
 
 
 def test_whoever_uses_no_socket_is_not_named() -> None:
-    assert found(PLANNED, policy=SocketMountPolicy.REFUSE) == []
+    assert found(PLANNED, policy=SocketMountPolicy.REFUSE) == ()
 
 
 @pytest.mark.parametrize("policy", SocketMountPolicy)
@@ -51,7 +71,7 @@ def test_what_is_not_known_is_said_once_if_there_is_anybody() -> None:
 
     assert (finding.subject, finding.forbids) == ("", False)
     assert "cannot be told: Operation not permitted" in finding.detail
-    assert found(unknown="Operation not permitted") == []
+    assert found(unknown="Operation not permitted") == ()
 
 
 def test_who_may_end_with_the_runtime_must_be_started_again() -> None:

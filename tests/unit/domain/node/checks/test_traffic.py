@@ -52,16 +52,12 @@ def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
     return Clients(risk=risk, services=tuple(found))
 
 
-def probed(seen: Traffic) -> probes.ProbedPods:
-    return probes.ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
-
-
 def objections(seen: Traffic) -> tuple[Finding, ...]:
-    return (*ask(probes.CHECKS, probed(seen)), *ask(services.CHECKS, seen))
+    return ask((*probes.CHECKS, *services.CHECKS), seen)
 
 
 def warnings(seen: Traffic) -> tuple[Finding, ...]:
-    return (*ask(probes.WARNINGS, probed(seen)), *ask(services.WARNINGS, seen))
+    return ask((*probes.WARNINGS, *services.WARNINGS), seen)
 
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {

@@ -1,7 +1,7 @@
 """How long each step may show no progress."""
 
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.patience import longest, seconds_without_progress
+from nodeupgrade.domain.node.budget import longest_silence, seconds_without_progress
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue_script import hung_seconds
 
@@ -19,4 +19,6 @@ def test_without_a_kubelet_only_what_waits_for_systemd_may_be_silent_for_long() 
 
 
 def test_nothing_may_be_silent_for_longer_than_the_rescue_script_waits() -> None:
-    assert max(seconds_without_progress(step, LIMITS) for step in Step) == longest(LIMITS) == hung_seconds(LIMITS)
+    assert (
+        max(seconds_without_progress(step, LIMITS) for step in Step) == longest_silence(LIMITS) == hung_seconds(LIMITS)
+    )

@@ -8,7 +8,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
-from nodeupgrade.domain.node.checks.amounts import allocatable, amounts, demand
+from nodeupgrade.domain.node.checks.placement import allocatable, amounts, demand
 from nodeupgrade.domain.node.checks.registry import ADMISSION as CHECKS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE

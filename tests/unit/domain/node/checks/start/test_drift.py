@@ -11,8 +11,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, FileRole, ReadAtStart, Start, find
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.environment_files import assignments
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
 

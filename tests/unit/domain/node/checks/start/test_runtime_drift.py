@@ -10,8 +10,8 @@ from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.runtime_drift import CURABLE, HARMFUL, RuntimeAsFound
-from nodeupgrade.domain.node.runtime import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.checks.runtime import CURABLE, HARMFUL
+from nodeupgrade.domain.node.runtime import RuntimeAsFound, RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
 CHECKS = (*HARMFUL, *CURABLE)

@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks import defaults, host, startup
+from nodeupgrade.domain.node.checks import host, startup
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, StartingHost
 from nodeupgrade.domain.node.mounts import DiskUsage
@@ -17,8 +17,8 @@ from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 
-CHECKS = (*startup.CHECKS, *host.CHECKS, *defaults.CHECKS)
-WARNINGS = (*startup.WARNINGS, *host.WARNINGS, *defaults.WARNINGS)
+CHECKS = (*startup.CHECKS, *host.CHECKS)
+WARNINGS = (*startup.WARNINGS, *host.WARNINGS)
 V = KubeletVersion.parse
 CERT = b"""
 -----BEGIN CERTIFICATE-----

@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.checks.startup import StartingHost
 from nodeupgrade.domain.node.checks.state import CHECKS, devices_are_on_record
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
-from nodeupgrade.kubelet.settings import UNCONFIGURED
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelet.state import text_checksum
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
@@ -165,7 +165,7 @@ def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str =
         },
     }
     return Admission(
-        node={}, pods=(parse_pod(body),), settings=UNCONFIGURED, gates={}, current=None, target=V("v1.33.13"),
+        node={}, pods=(parse_pod(body),), settings=Configured(), gates={}, current=None, target=V("v1.33.13"),
         state={DEVICE_STATE: checkpoint(content) if raw is None else raw},
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node import pod_cgroups
-from nodeupgrade.domain.node.checks import packages, surroundings
+from nodeupgrade.domain.node.checks import surroundings
 from nodeupgrade.domain.node.checks.surroundings import WARNINGS, Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import parse_pod
@@ -16,7 +16,7 @@ from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
 from tests.unit.domain.node.checks.sound import SPEC, STATUS, pod
 
-CHECKS = (*surroundings.CHECKS, packages.package_manager_leaves_the_kubelet)
+CHECKS = surroundings.CHECKS
 V = KubeletVersion.parse
 GIB = 1024**3
 RESERVED = configured((), b"kubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi}")
