@@ -80,7 +80,7 @@ async def test_the_operator_may_run_hooks(admin: KubeClient, api_server: ApiServ
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
         await start_hook(operator, NAMESPACE, task, hook)
         await start_hook(operator, NAMESPACE, task, hook)  # an operator that does not know that it is there
-        [job] = (await read_hook_jobs(operator, NAMESPACE, [(task, hook)])).jobs
+        [job] = (await read_hook_jobs(operator, NAMESPACE, task, [hook])).jobs
 
     assert (job.template, job.result) == ("rights", None)
 
