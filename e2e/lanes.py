@@ -4,7 +4,7 @@ One goes through them from the first to the last, the other from the last to the
 same time, whatever takes how long on this machine. Of the modules that share a node, the second run meets most.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -27,29 +27,33 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     modules = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
     if session.config.getoption(BACKWARDS):
         modules.reverse()
-    for item, following in _with_next(ours(modules, taken)):
+    for items in modules:
+        if _take(taken / items[0].nodeid.partition("::")[0].replace("/", "+")):
+            elsewhere = next((others[0] for others in modules if others is not items), None)
+            _run(session, items, elsewhere)
+    return True
+
+
+def _take(module: Path) -> bool:
+    """Take a module, unless somebody has; never before all others that this run has taken are done."""
+    try:
+        module.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _run(session: pytest.Session, items: Sequence[pytest.Item], elsewhere: pytest.Item | None) -> None:
+    """Run the tests of a module; after the last one pytest ends what belongs to the module, and nothing else.
+
+    Args:
+        session: what runs them.
+        items: the tests.
+        elsewhere: any test of another module.
+    """
+    for item, following in zip(items, [*items[1:], elsewhere], strict=True):
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
-    return True
-
-
-def ours(modules: Sequence[Sequence[pytest.Item]], taken: Path) -> Iterator[pytest.Item]:
-    """Yield the tests of each module that nobody else has taken; it is taken before its first test is asked for."""
-    for items in modules:
-        try:
-            (taken / items[0].path.name).touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        yield from items
-
-
-def _with_next(items: Iterator[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
-    """Yield each test with the next one, so that pytest knows which fixtures it may end."""
-    item = next(items, None)
-    while item is not None:
-        following = next(items, None)
-        yield item, following
-        item = following
