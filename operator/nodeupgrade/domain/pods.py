@@ -115,17 +115,17 @@ class Pod:
     @property
     def uid(self) -> str:
         """Its UID in the API; for a mirror pod this is not the UID of the static pod."""
-        return str(self._metadata["uid"])
+        return str(self.metadata["uid"])
 
     @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
-        return self._metadata.get("labels") or {}
+        return self.metadata.get("labels") or {}
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
-        return self._metadata.get("annotations") or {}
+        return self.metadata.get("annotations") or {}
 
     @property
     def mirror(self) -> bool:
@@ -140,12 +140,12 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Whether its Ready condition is True."""
-        return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self._status.get("conditions") or ())
+        return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self.status.get("conditions") or ())
 
     @property
     def grace_seconds(self) -> int:
         """How long its containers get to stop."""
-        seconds = self._spec.get("terminationGracePeriodSeconds")
+        seconds = self.spec.get("terminationGracePeriodSeconds")
         return 30 if seconds is None else int(seconds)
 
     @property
@@ -156,17 +156,17 @@ class Pod:
     @property
     def whole(self) -> bool:
         """Whether all its regular containers are running, and it has at least one."""
-        statuses = self._status.get("containerStatuses") or ()
+        statuses = self.status.get("containerStatuses") or ()
         return bool(statuses) and all("running" in (status.get("state") or {}) for status in statuses)
 
     @property
     def statuses(self) -> tuple[ContainerStatus, ...]:
         """The statuses of its init containers, sidecars and regular containers."""
-        declared = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
+        declared = [*(self.spec.get("initContainers") or ()), *(self.spec.get("containers") or ())]
         startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
-        restarted: Json = next((c for c in self._status.get("conditions") or () if c.get("type") == ALL_RESTARTING), {})
+        restarted: Json = next((c for c in self.status.get("conditions") or () if c.get("type") == ALL_RESTARTING), {})
         at = restarted.get("lastTransitionTime")
-        return tuple(_container_status(body, startup_probed, at) for body in container_statuses(self._status))
+        return tuple(_container_status(body, startup_probed, at) for body in container_statuses(self.status))
 
     @property
     def exposure(self) -> timedelta:
@@ -176,31 +176,39 @@ class Pod:
     @property
     def node_selector(self) -> Mapping[str, str]:
         """Labels that its node must have."""
-        return self._spec.get("nodeSelector") or {}
+        return self.spec.get("nodeSelector") or {}
 
     @property
     def affinity(self) -> tuple[NodeSelectorTerm, ...] | None:
         """Terms of its required node affinity, one of which the node must match; None if it has none."""
-        affinity = (self._spec.get("affinity") or {}).get("nodeAffinity") or {}
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         return None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
         """Its tolerations."""
-        return tuple(map(_toleration, self._spec.get("tolerations") or ()))
+        return tuple(map(_toleration, self.spec.get("tolerations") or ()))
 
     @property
-    def _metadata(self) -> Json:
+    def metadata(self) -> Json:
+        """Its metadata as served."""
         return self.raw.get("metadata") or {}
 
     @property
-    def _spec(self) -> Json:
+    def spec(self) -> Json:
+        """Its spec as served."""
         return self.raw.get("spec") or {}
 
     @property
-    def _status(self) -> Json:
+    def status(self) -> Json:
+        """Its status as served."""
         return self.raw.get("status") or {}
+
+    @property
+    def states(self) -> Mapping[str, Json]:
+        """The statuses of its init containers, sidecars and regular containers as served, by name."""
+        return {str(status.get("name")): status for status in container_statuses(self.status)}
 
 
 def container_statuses(status: Json) -> list[Json]:
@@ -278,12 +286,13 @@ def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted:
 
 def _term(body: Json) -> NodeSelectorTerm:
     return NodeSelectorTerm(
-        expressions=tuple(map(_requirement, body.get("matchExpressions") or ())),
-        fields=tuple(map(_requirement, body.get("matchFields") or ())),
+        expressions=tuple(map(requirement_of, body.get("matchExpressions") or ())),
+        fields=tuple(map(requirement_of, body.get("matchFields") or ())),
     )
 
 
-def _requirement(body: Any) -> Requirement:
+def requirement_of(body: Any) -> Requirement:
+    """Parse one expression of a selector."""
     return Requirement(key=body["key"], operator=body["operator"], values=tuple(body.get("values") or ()))
 
 
@@ -335,6 +344,6 @@ def _with_owner(finding: Finding, pods: Mapping[str, Pod]) -> Finding:
 
 
 def _controller(pod: Pod) -> Json | None:
-    owners = (pod.raw.get("metadata") or {}).get("ownerReferences")
+    owners = pod.metadata.get("ownerReferences")
     references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     return next((each for each in references if each.get("controller") is True), None)

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
 from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.domain.node.departures import PodState, longest_exposure
 from nodeupgrade.domain.placement import meets
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.domain.pods import parse_pod, requirement_of
 from nodeupgrade.kubelet.probe_delay import MARGIN
 
 API_SERVER = "default/kubernetes"
@@ -116,7 +114,7 @@ class Budget:
             return False
         required = (self.selector.get("matchLabels") or {}).items()
         return all(labels.get(key) == value for key, value in required) and all(
-            meets(_requirement(each), labels) for each in self.selector.get("matchExpressions") or ()
+            meets(requirement_of(each), labels) for each in self.selector.get("matchExpressions") or ()
         )
 
 
@@ -162,10 +160,6 @@ def _callers(body: Json) -> Iterator[tuple[str, str]]:
     for service in services:
         if service:
             yield f"{service.get('namespace')}/{service.get('name')}", f"{kind} {body['metadata']['name']}"
-
-
-def _requirement(body: Any) -> Requirement:
-    return Requirement(key=body["key"], operator=body["operator"], values=tuple(body.get("values") or ()))
 
 
 # Trial requests that show whether the readiness guard is in force, and what the answers mean.

@@ -96,27 +96,22 @@ class ReadOnlyNode(Protocol):
     @property
     def runtime(self) -> RuntimeView:
         """The container runtime."""
-        ...
 
     @property
     def services(self) -> ServicesView:
         """The service manager."""
-        ...
 
     @property
     def files(self) -> FilesView:
         """The files."""
-        ...
 
     @property
     def kubelet(self) -> Kubelet:
         """The kubelet."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The clock."""
-        ...
 
 
 class HostView(Protocol):
@@ -125,22 +120,18 @@ class HostView(Protocol):
     @property
     def files(self) -> FilesView:
         """The files."""
-        ...
 
     @property
     def services(self) -> ServicesView:
         """The service manager."""
-        ...
 
     @property
     def kubelet(self) -> Kubelet:
         """The kubelet."""
-        ...
 
     @property
     def packages(self) -> PackagesView:
         """The packages."""
-        ...
 
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         """Return the node with its runtime.
@@ -152,7 +143,6 @@ class HostView(Protocol):
         Raises:
             Refused: this kind is not supported.
         """
-        ...
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
         """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
@@ -160,7 +150,6 @@ class HostView(Protocol):
         Raises:
             StepFailed: it has no usable credentials.
         """
-        ...
 
 
 class Host(HostView, Protocol):
@@ -169,31 +158,25 @@ class Host(HostView, Protocol):
     @property
     def files(self) -> Files:
         """The files."""
-        ...
 
     @property
     def services(self) -> ServiceManager:
         """The service manager."""
-        ...
 
     @property
     def packages(self) -> Packages:
         """The packages."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The clock."""
-        ...
 
     @property
     def runtimes(self) -> Iterable[RuntimeKind]:
         """Every kind of runtime that this program supports."""
-        ...
 
     def node(self, endpoint: str, runtime: str) -> Node:
         """Return the node with its runtime, to be changed too."""
-        ...
 
 
 # Wait for a kubelet to become healthy, and detect early that it never will.

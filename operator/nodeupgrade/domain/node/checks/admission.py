@@ -70,15 +70,9 @@ def all_containers(pod: Pod) -> Iterator[Json]:
     return (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
 
 
-def spec_of(pod: Pod) -> Json:
-    """Return a pod's spec."""
-    spec: Json = pod.raw.get("spec") or {}
-    return spec
-
-
 def security_contexts(pod: Pod) -> Iterator[Json]:
     """Return the security contexts of a pod and of its containers."""
-    for holder in (spec_of(pod), *all_containers(pod)):
+    for holder in (pod.spec, *all_containers(pod)):
         yield holder.get("securityContext") or {}
 
 
@@ -118,7 +112,7 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Found]:
     """Every sysctl of a pod is allowed by the kubelet, by default or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
     for pod in facts.admitted():
-        context = spec_of(pod).get("securityContext") or {}
+        context = pod.spec.get("securityContext") or {}
         for sysctl in context.get("sysctls") or ():
             name = str(sysctl.get("name", "")).replace("/", ".")
             if any(_matches(pattern.replace("/", "."), name) for pattern in allowed):
@@ -139,8 +133,8 @@ def operating_system_fits(facts: Admission) -> Iterator[Found]:
     """No pod requires another operating system."""
     compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
     for pod in facts.admitted():
-        system = (spec_of(pod).get("os") or {}).get("name", "linux")
-        labels = (pod.raw.get("metadata") or {}).get("labels") or {}
+        system = (pod.spec.get("os") or {}).get("name", "linux")
+        labels = pod.metadata.get("labels") or {}
         asked = labels.get("kubernetes.io/os", "linux") if compared else "linux"
         if system != "linux":
             yield pod, f"its spec.os is {system}, so any kubelet here would reject it (PodOSNotSupported)"
@@ -170,7 +164,7 @@ def _profiles(pod: Pod) -> Iterator[str]:
     for key, value in pod.annotations.items():
         if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
             yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""
-    for holder in (spec_of(pod), *all_containers(pod)):
+    for holder in (pod.spec, *all_containers(pod)):
         profile: Json = (holder.get("securityContext") or {}).get("appArmorProfile") or {}
         if profile.get("type", "Unconfined") != "Unconfined":
             yield str(profile.get("localhostProfile") or "")
@@ -213,7 +207,7 @@ def static_pods_stand_alone(facts: Admission) -> Iterator[Found]:
 
 def _reference(pod: Pod) -> str | None:
     """Return the kind of the first object of the API that a static pod refers to, or ``None``."""
-    spec = spec_of(pod)
+    spec = pod.spec
     if spec.get("serviceAccountName") or spec.get("serviceAccount"):
         return "a ServiceAccount"
     if spec.get("imagePullSecrets"):

@@ -11,7 +11,7 @@ from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.cluster import moment
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.pods import Pod, Role, container_statuses
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 
 
@@ -28,11 +28,6 @@ def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
     return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
 
 
-def statuses_of(pod: Pod) -> dict[str, Json]:
-    """Return the statuses of a pod's containers as the API serves them, by name."""
-    return {str(status.get("name")): status for status in container_statuses(pod.raw.get("status") or {})}
-
-
 # Warnings about pods that may end by themselves during a run, or whose loss nothing would make good.
 
 RECENTLY = timedelta(minutes=10)
@@ -45,7 +40,7 @@ def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
     crashing = [
         f"{pod.ref}/{name}"
         for pod in active(facts)
-        for name, status in statuses_of(pod).items()
+        for name, status in pod.states.items()
         if _crashes(facts, status) and _is_restarted(pod, name)
     ]
     if crashing:
@@ -103,15 +98,15 @@ def _is_restarted(pod: Pod, name: str) -> bool:
 
 
 def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
-    seconds = (pod.raw.get("spec") or {}).get("activeDeadlineSeconds")
-    began = moment((pod.raw.get("status") or {}).get("startTime"))
+    seconds = pod.spec.get("activeDeadlineSeconds")
+    began = moment(pod.status.get("startTime"))
     if not isinstance(seconds, int) or began is None:
         return False
     return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds
 
 
 def _is_replaced(pod: Pod) -> bool:
-    owners = (pod.raw.get("metadata") or {}).get("ownerReferences") or ()
+    owners = pod.metadata.get("ownerReferences") or ()
     return pod.static or any(owner.get("controller") is True for owner in owners)
 
 
@@ -127,7 +122,7 @@ def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
     A kubelet reports a container as running only once that hook is over.
     """
     for pod in active(facts):
-        statuses = statuses_of(pod)
+        statuses = pod.states
         for instance in held(facts, pod):
             container = pod.container(instance.name)
             if instance.state is not ContainerState.RUNNING or container is None:
@@ -181,7 +176,7 @@ def _is_restarted_by_a_resize(spec: object) -> bool:
 
 def _resize(pod: Pod) -> str | None:
     """Return the condition of a resize that a kubelet may still carry out, or ``None``."""
-    conditions = (pod.raw.get("status") or {}).get("conditions") or ()
+    conditions = pod.status.get("conditions") or ()
     going_on = (each for each in conditions if each.get("type") in _RESIZING and each.get("status") == "True")
     return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
 

@@ -1,7 +1,7 @@
 """Checks of placement: do all pods fit together, with their ports and with the node's labels?"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from math import floor
@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.admission import Admission, spec_of
+from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
@@ -151,7 +151,7 @@ def _text(name: str, amount: int) -> str:
 
 
 def _is_critical(pod: Pod) -> bool:
-    priority = spec_of(pod).get("priority")
+    priority = pod.spec.get("priority")
     return pod.static or (isinstance(priority, int) and priority >= _CRITICAL)
 
 
@@ -252,11 +252,12 @@ def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    spec = pod.raw.get("spec") or {}
-    allocated = _allocated(pod.raw.get("status") or {})
+    spec = pod.spec
+    spec, states = pod.spec, pod.states
     running, at_start, sidecars = Amounts(), Amounts(), Amounts()
     for container in pod.containers:
-        requested, given = _requested(container.spec), allocated.get(container.name, Amounts())
+        requested = _requested(container.spec)
+        given = amounts(states.get(container.name, {}).get("allocatedResources"))
         requested = Amounts({**requested, **given}) if as_allocated else requested | given
         match container.role:
             case Role.REGULAR:
@@ -325,11 +326,6 @@ def _requested(holder: Json) -> Amounts:
     """Return the requests; a limit without a request counts as one."""
     resources = holder.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def _allocated(status: Json) -> dict[str, Amounts]:
-    listed: Iterable[Json] = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return {str(container.get("name")): amounts(container.get("allocatedResources")) for container in listed}
 
 
 def _units(resource: str, text: str) -> int:

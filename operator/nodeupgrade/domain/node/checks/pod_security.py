@@ -7,7 +7,7 @@ from typing import Any
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission, security_contexts, spec_of
+from nodeupgrade.domain.node.checks.admission import Admission, security_contexts
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
@@ -91,7 +91,7 @@ def groups_policy_is_supported(facts: Admission) -> Iterator[Found]:
     if version is None or features.get("supplementalGroupsPolicy") is True:
         return
     for pod in facts.admitted():
-        context = spec_of(pod).get("securityContext") or {}
+        context = pod.spec.get("securityContext") or {}
         if context.get("supplementalGroupsPolicy") == "Strict":
             detail = (
                 "it asks for supplementalGroupsPolicy: Strict, which the node does not say it supports "
@@ -111,7 +111,7 @@ def seccomp_profiles(pod: Pod) -> Iterator[str]:
 
 def has_user_namespace(pod: Pod) -> bool:
     """Report whether a pod asks for a user namespace of its own."""
-    return spec_of(pod).get("hostUsers") is False
+    return pod.spec.get("hostUsers") is False
 
 
 def _with_user_namespace(facts: Admission) -> Iterator[Pod]:

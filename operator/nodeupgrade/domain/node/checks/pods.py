@@ -147,7 +147,7 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
                 container.spec,
                 current,
                 facts.target,
-                pod_resources=(pod.raw.get("spec") or {}).get("resources"),
+                pod_resources=pod.spec.get("resources"),
                 static=pod.static,
             )
         except UnsupportedKubelet:  # reported by versions_are_known
@@ -170,7 +170,7 @@ def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
     gates = facts.readiness.layout.gates
     rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
     for pod in facts.running_pods():
-        conditions = {c.get("type"): c.get("status") for c in (pod.raw.get("status") or {}).get("conditions") or ()}
+        conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
         if conditions.get(IN_PLACE_UPDATE) == "False":
             yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
         elif conditions.get(ALL_RESTARTING) == "True":

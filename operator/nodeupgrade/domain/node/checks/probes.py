@@ -4,7 +4,7 @@ Everything is taken from the pods. No probe is run: an exec probe is somebody el
 not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
@@ -121,16 +121,11 @@ def _running(pods: Iterable[Pod]) -> Iterator[_Running]:
     for pod in pods:
         if pod.finished or pod.terminating:
             continue
-        status = pod.raw.get("status") or {}
-        states = {s["name"]: s for s in (*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses"))}
+        states = pod.states
         for container in pod.containers:
             state = states.get(container.name)
             if container.role in {Role.REGULAR, Role.SIDECAR} and state and "running" in (state.get("state") or {}):
                 yield _Running(f"{pod.ref}/{container.name}", container.role, container.spec, state)
-
-
-def _list(status: Json, key: str) -> Sequence[Json]:
-    return status.get(key) or ()
 
 
 def _is_unready(container: _Running) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission, spec_of
+from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.placement import allocatable, amounts, devices, requests
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
@@ -134,9 +134,7 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
 
 
 def _restarts(pod: Pod, container: PodContainer) -> bool:
-    status = pod.raw.get("status") or {}
-    listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return any(c.get("name") == container.name and int(c.get("restartCount") or 0) > 0 for c in listed)
+    return int(pod.states.get(container.name, {}).get("restartCount") or 0) > 0
 
 
 def asked(container: PodContainer) -> dict[str, Any]:
@@ -215,7 +213,7 @@ def claims_are_recorded(facts: Admission) -> Iterator[Found]:
 def _holders(facts: Admission) -> Iterator[tuple[Pod, PodContainer]]:
     """Return the running containers of guaranteed pods, except where resources are those of the pod itself."""
     for pod in facts.admitted():
-        if spec_of(pod).get("resources") or not is_guaranteed(facts, pod):
+        if pod.spec.get("resources") or not is_guaranteed(facts, pod):
             continue
         running = {name for name, _ in pod.running}
         for container in pod.containers:
@@ -256,7 +254,7 @@ def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     defect = history.ENDED_PODS_ADMITTED
     if not defect.affects(facts.target):
         return
-    succeeded = [pod for pod in facts.pods if (pod.raw.get("status") or {}).get("phase") == "Succeeded"]
+    succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]
     if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
         yield (
             f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "

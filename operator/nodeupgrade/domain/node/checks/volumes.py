@@ -68,7 +68,7 @@ def claims_of(pod: Pod) -> Iterator[str]:
 
 def volumes_of(pod: Pod) -> Iterator[Json]:
     """Return the volumes of a pod's spec."""
-    listed = (pod.raw.get("spec") or {}).get("volumes") or ()
+    listed = pod.spec.get("volumes") or ()
     return (volume for volume in listed if isinstance(volume, dict))
 
 
