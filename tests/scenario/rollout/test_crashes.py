@@ -126,11 +126,19 @@ async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_af
     assert {action for action, _ in state["tasks"].values()} <= {"Release"}, "a claim is given back, and no run is open"
 
 
+async def undisturbed_end(name: str, known: dict[str, Json] = {}) -> Json:  # noqa: B006 - it is what is known
+    """Play each plot once a process, and return how it ends."""
+    if name not in known:
+        plot = PLOTS[name]
+        known[name] = await (await played(plot, await stage(plot), plot.then)).end_state()
+    return known[name]
+
+
 @pytest.mark.parametrize("slept", [1, 4, 9, 14], ids=lambda slept: f"{slept} passes")
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
-async def test_a_second_operator_with_stale_eyes_does_no_harm(plot: Plot, slept: int) -> None:
+@pytest.mark.parametrize("name", PLOTS)
+async def test_a_second_operator_with_stale_eyes_does_no_harm(name: str, slept: int) -> None:
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
-    expected = await played(plot, await stage(plot), plot.then)
+    plot = PLOTS[name]
     scene = await stage(plot)
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     seen, conflicts = [], 0
@@ -150,5 +158,5 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(plot: Plot, slept:
         if edit is not None:
             await change(scene, plot, edit)
     assert conflicts > 5
-    assert await scene.end_state() == await expected.end_state()
+    assert await scene.end_state() == await undisturbed_end(name)
     assert scene.highest_in_flight == 1
