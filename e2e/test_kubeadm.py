@@ -13,7 +13,6 @@ from e2e.changes import restart_kubelet
 from e2e.cluster import disturbed
 from e2e.conftest import CONTROL_PLANE, MakeLab
 from e2e.fleet import Fleet
-from e2e.kubeadm.naive import survivors
 from e2e.kubeadm.stage import NEW, OLD, Stage
 from e2e.kubeadm.static_pods import (
     STATIC_PODS,
@@ -29,6 +28,7 @@ from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import kubeadm
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
+from e2e.naive import survivors
 
 pytestmark = pytest.mark.slow
 

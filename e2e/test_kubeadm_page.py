@@ -13,11 +13,11 @@ from e2e.cluster import Cluster
 from e2e.conftest import MakeLab
 from e2e.fleet import Fleet
 from e2e.kubeadm import static_pods
-from e2e.kubeadm.naive import survivors
 from e2e.kubeadm.stage import NEW, OLD
 from e2e.lab.binaries import components
 from e2e.lab.cluster import kubeadm
 from e2e.lab.nodes.node import Node
+from e2e.naive import survivors
 
 pytestmark = pytest.mark.slow
 

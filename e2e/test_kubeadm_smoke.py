@@ -7,9 +7,9 @@ import pytest
 
 from e2e.conftest import MakeLab
 from e2e.fleet import Fleet
-from e2e.kubeadm.naive import survivors
 from e2e.kubeadm.stage import NEW, OLD, Stage
 from e2e.lab.nodes import kubeadmfiles, nodefiles
+from e2e.naive import survivors
 
 PODS = 4
 

@@ -10,15 +10,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.faults.run import FAILPOINTS_DROP_IN
+from e2e.faults.run import FAILPOINTS_DROP_IN, on_the_way_back
 from e2e.lab.errors import LabError
 from e2e.lab.machines.vmnode import VmNode
 from e2e.lab.process import patience, wait_until
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, VARIABLE, Failpoint, When
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, VARIABLE, Failpoint, When, at
 
+_IN_THE_MIDDLE = tuple(
+    name for name in FAILPOINTS if not on_the_way_back(name) and not name.endswith((When.ANNOUNCED, When.DONE))
+)
 PLACE = "/run/nodeupgrade-lab/failpoints"
-FORWARD = tuple(name for name in FAILPOINTS if not name.endswith((When.UNDOING, When.UNDONE)))
-"""What a run passes that does not roll back, as far as it does what the step is for."""
+FORWARD = tuple(
+    name
+    for step in Step
+    for name in (at(step, When.ANNOUNCED), *_IN_THE_MIDDLE, at(step, When.DONE))
+    if name.startswith(f"{step}.")
+)
+"""What a run passes that does not roll back, in its order; some only where a step has something to do."""
 _LOOK_SECONDS = 0.5
 
 
@@ -35,7 +44,7 @@ class Copy:
     image: Path
 
 
-def arm(node: VmNode, names: Sequence[Failpoint] = FORWARD) -> None:
+def arm(node: VmNode, names: Sequence[Failpoint]) -> None:
     """Let the next executor wait at each of these failpoints."""
     node.write(FAILPOINTS_DROP_IN, f"[Service]\nEnvironment={VARIABLE}={PLACE}\n")
     words = " ".join(names)

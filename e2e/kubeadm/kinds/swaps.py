@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 from e2e.kubeadm import static_pods
-from e2e.kubeadm.naive import survivors
 from e2e.kubeadm.row import Row, Seen
 from e2e.kubeadm.stage import NEW, OLD, Stage, Upgraded, wait_for_version
 from e2e.lab.nodes.node import Node
+from e2e.naive import survivors
 from nodeupgrade.api.reasons import Reason
 
 Which = Callable[[Stage], Node]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.faults.run import on_the_way_back
 from e2e.lab.errors import LabError
 from e2e.lab.machines.machine import Machine
 from e2e.lab.machines.machinefiles import machine_files, with_driver
@@ -12,11 +13,11 @@ from e2e.lab.machines.qemu import Guest
 from e2e.lab.machines.vmnode import VmNode, node_at
 from e2e.lab.naming import NodeAddresses
 from e2e.lab.spec import LabSpec
-from e2e.machines.copies import FORWARD, Copy
+from e2e.machines.copies import FORWARD
 from e2e.machines.kinds import ROWS
 from e2e.machines.kinds.cuts import spread
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import Failpoint, When, at
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint, When, at
 
 ADDRESSES = NodeAddresses(3)
 
@@ -99,15 +100,18 @@ def test_machines_need_containerd_in_a_plain_cluster() -> None:
             LabSpec(machine="vm", **wrong)  # type: ignore[arg-type]
 
 
-def test_copies_are_spread_over_the_run_with_both_its_ends() -> None:
-    found = [Copy(Failpoint(str(number)), Path("/image")) for number in range(10)]
-    assert [copy.place for copy in spread(found, 4)] == ["0", "3", "6", "9"]
+def test_places_are_spread_over_the_run_with_both_its_ends() -> None:
+    found = [Failpoint(str(number)) for number in range(10)]
+    assert spread(found, 4) == ["0", "3", "6", "9"]
     assert spread(found, None) == spread(found, 20) == found
 
 
-def test_the_power_is_cut_at_every_step_but_not_on_a_way_back() -> None:
-    assert {at(step, When.ANNOUNCED) for step in Step} <= set(FORWARD)
-    assert not any(name.endswith((When.UNDOING, When.UNDONE)) for name in FORWARD)
+def test_the_power_is_cut_at_every_place_of_a_run_but_not_on_a_way_back() -> None:
+    back = {name for name in FAILPOINTS if on_the_way_back(name)}
+    assert set(FORWARD) == set(FAILPOINTS) - back
+    assert len(FORWARD) == len(set(FORWARD))
+    steps = tuple(Step)
+    assert (FORWARD[0], FORWARD[-1]) == (at(steps[0], When.ANNOUNCED), at(steps[-1], When.DONE))
 
 
 def test_every_row_has_a_name_of_its_own_and_every_kind_a_control() -> None:
