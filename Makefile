@@ -75,7 +75,8 @@ e2e-layouts: setup ## Upgrade nodes as clouds and installers lay them out, there
 e2e-kubeadm: setup ## Upgrade clusters that kubeadm made, beside what else people do with it, and print how each ended (an hour)
 	@$(BIN)/python -m e2e.kubeadm
 
-e2e-machines: setup ## Upgrade virtual machines, cut their power, reboot them, change their clocks, and print how each ended (hours)
+e2e-machines: venv ## Upgrade virtual machines, cut their power, reboot them, change their clocks, and print how each ended (hours)
+	@$(BIN)/python -m e2e.lab doctor --machines $(if $(filter 0,$(shell id -u)),--install)
 	@$(BIN)/python -m e2e.machines
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing

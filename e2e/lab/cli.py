@@ -79,16 +79,19 @@ def _progress() -> Iterator[Progress]:
 
 @main.command()
 @click.option("--install", is_flag=True, help="Install the Debian packages that are missing (apt-get, as root).")
-def doctor(install: bool) -> None:
+@click.option("--machines", is_flag=True, help="Also what nodes that are virtual machines need.")
+def doctor(install: bool, machines: bool) -> None:
     """Say what this machine lacks for a lab, and how to get it."""
-    if install and (
-        packages := hostcheck.install([*hostcheck.for_lab(), *hostcheck.for_kubeadm(), *hostcheck.for_building()])
-    ):
+
+    def requirements() -> list[hostcheck.Requirement]:
+        more = hostcheck.for_machines() if machines else []
+        return [*hostcheck.for_lab(), *hostcheck.for_kubeadm(), *hostcheck.for_building(), *more]
+
+    if install and (packages := hostcheck.install(requirements())):
         click.echo(f"installed {', '.join(packages)}")
-    requirements = [*hostcheck.for_lab(), *hostcheck.for_kubeadm(), *hostcheck.for_building()]
-    for entry in requirements:
+    for entry in (found := requirements()):
         click.echo(f"{'ok     ' if entry.found else 'missing'} {entry.what}")
-    hostcheck.require(requirements)
+    hostcheck.require(found)
 
 
 @main.command()
