@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,13 @@ class Node:
     def record(self) -> NodeRecord:
         """The node's record."""
         try:
-            return NodeRecord(**json.loads((self.directory / "node.json").read_text()))
+            written = json.loads((self.directory / "node.json").read_text())
         except FileNotFoundError as absent:
             raise LabError(
                 f"there is no node {self.name} in lab {self.lab}; see `python -m e2e.lab status`"
             ) from absent
+        known = {field.name for field in fields(NodeRecord)}  # another checkout's lab may tell more
+        return NodeRecord(**{name: value for name, value in written.items() if name in known})
 
     def _write(self, record: NodeRecord) -> None:
         fresh = self.directory / "node.json.new"

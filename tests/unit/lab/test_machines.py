@@ -82,7 +82,7 @@ def test_the_emulator_gets_the_disk_in_its_format_and_the_tap_of_the_node() -> N
 
 
 def test_a_node_is_what_its_record_says(tmp_path: Path) -> None:
-    written = {"number": 1, "kubelet": "1.30.14"}
+    written = {"number": 1, "kubelet": "1.30.14", "what_only_another_checkout_knows": True}
     (tmp_path / "node.json").write_text(json.dumps(written))
     assert not isinstance(node_at("lab", tmp_path), VmNode)
     (tmp_path / "node.json").write_text(json.dumps({**written, "machine": Machine(memory=512).json()}))
