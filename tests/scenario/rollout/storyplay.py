@@ -30,9 +30,9 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
     WriteStatus,
 )
+from nodeupgrade.domain.rollout.admission_checks import PATIENCE
 from nodeupgrade.domain.rollout.failures import next_look
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.rollout.state_checks import PATIENCE
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from tests.doubles.kube import InMemoryKube, merged
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object

@@ -7,6 +7,7 @@ import pytest
 
 from nodeupgrade.domain.rollout import (
     admission,
+    admission_checks,
     budgets,
     failures,
     flight,
@@ -17,7 +18,6 @@ from nodeupgrade.domain.rollout import (
     phase,
     planner,
     verdict,
-    version_checks,
     waves,
 )
 from nodeupgrade.domain.rollout.budgets import Budget
@@ -47,7 +47,7 @@ def without_gate(rule: Gate) -> Mutation:
 
 
 def without_required_guard(patch: pytest.MonkeyPatch) -> None:
-    others = tuple(each for each in admission.BEFORE_PODS if each is not version_checks.required_guard_is_possible)
+    others = tuple(each for each in admission.BEFORE_PODS if each is not admission_checks.required_guard_is_possible)
     patch.setattr(admission, "BEFORE_PODS", others)
 
 

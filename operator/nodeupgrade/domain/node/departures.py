@@ -35,8 +35,8 @@ from nodeupgrade.domain.node.inventory import (
 )
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
+from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
-from nodeupgrade.domain.restart_rules import RuledContainer
 
 LOST = 255
 """Exit code of a container of which the runtime does not know how it ended."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.restart_rules import RuledContainer
+from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 
 

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.domain.node.units import UnitStart
-from nodeupgrade.domain.restart_rules import RuledContainer
+from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 2

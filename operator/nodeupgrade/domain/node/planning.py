@@ -45,8 +45,8 @@ from nodeupgrade.domain.node.static_pods import (
     plan_pins,
     plan_recreation,
 )
+from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.domain.pods import Pod, with_owners
-from nodeupgrade.domain.restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet

@@ -13,36 +13,34 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import next_opening
 from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
-from nodeupgrade.domain.rollout.candidate import Candidate, unsupported_version
-from nodeupgrade.domain.rollout.membership import resolve_artifact
-from nodeupgrade.domain.rollout.state_checks import (
+from nodeupgrade.domain.rollout.admission_checks import (
+    api_servers_agree,
+    artifact_has_platform,
+    cordoned_node_keeps_its_traffic,
+    downgrade_is_allowed,
+    kubelet_can_be_replaced,
     no_pod_holds_the_node,
     node_is_free,
+    node_is_not_at_target,
     node_is_not_cordoned_by_others,
     node_is_not_held,
     node_is_not_to_be_skipped,
     node_is_not_under_pressure,
     node_is_ready,
     node_is_to_stay,
-    placements_are_met,
-    taints_are_tolerated,
-    task_is_readable,
-    writes_are_accepted,
-)
-from nodeupgrade.domain.rollout.version_checks import (
-    api_servers_agree,
-    artifact_has_platform,
-    cordoned_node_keeps_its_traffic,
-    downgrade_is_allowed,
-    kubelet_can_be_replaced,
-    node_is_not_at_target,
     node_version_is_known,
+    placements_are_met,
     required_guard_is_possible,
     runtime_is_supported,
     skew_is_supported,
     source_is_wanted,
+    taints_are_tolerated,
+    task_is_readable,
+    writes_are_accepted,
 )
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.domain.rollout.candidate import Candidate, unsupported_version
+from nodeupgrade.domain.rollout.membership import resolve_artifact
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 

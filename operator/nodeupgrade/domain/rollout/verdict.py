@@ -12,8 +12,8 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.pod_restart_rules import may_restart_whole
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.restart_rules import may_restart_whole
 from nodeupgrade.domain.rollout import claims
 
 _OUTCOMES = {

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import BY_RULE, RuleRestart, Shielded
-from nodeupgrade.domain.restart_rules import ExitRule, RuledContainer
+from nodeupgrade.domain.pod_restart_rules import ExitRule, RuledContainer
 from tests.unit.adapters.cri.test_shield_guard import PEER, STOP, STOP_WEB, World
 from tests.unit.domain.node.shielded import WEB, container, container_of, shielded_plan
 

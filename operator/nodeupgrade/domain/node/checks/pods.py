@@ -9,8 +9,8 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.inventory import restarting
 from nodeupgrade.domain.nodes import Taint, view_node
 from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
+from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.domain.pods import ALL_RESTARTING
-from nodeupgrade.domain.restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
