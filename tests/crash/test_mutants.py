@@ -46,7 +46,7 @@ def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(files.SwapBinary, "undo", nothing)
+    patch.setattr(kubelet.SwapBinary, "undo", nothing)
     patch.setattr(start_preconditions, "require_old_program", nothing)
 
 

@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.files import staged_path
 from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.domain.node.packages import STATUS
 from nodeupgrade.engine.node import start_preconditions
-from nodeupgrade.engine.node.steps import files
+from nodeupgrade.engine.node.steps import kubelet
 from tests.crash.harness import (
     CONFIG,
     LIMITS_DROP_IN,
@@ -126,7 +126,7 @@ def test_a_package_that_is_held_already_stays_held_after_a_rollback() -> None:
 
 def test_it_is_the_look_before_the_swap_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, and without the one before the start, the stranger is put in place, and runs."""
-    monkeypatch.setattr(files, "require_digest", lambda *_: None)
+    monkeypatch.setattr(kubelet, "require_digest", lambda *_: None)
     monkeypatch.setattr(start_preconditions, "require_new_program", lambda *_: None)
 
     after = tampered(forward(), STAGED, forward().run().effects.index(SWAP))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.api.upgrade.strategy import HORIZON
+from nodeupgrade.api.upgrade.windows import HORIZON
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

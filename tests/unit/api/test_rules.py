@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.schema.validation import holds
-from nodeupgrade.api.upgrade.strategy import Blackout
+from nodeupgrade.api.upgrade.windows import Blackout
 
 BLACKOUT = schema_of(Blackout)
 LATER = "self.to > self.from"

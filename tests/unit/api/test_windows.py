@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.upgrade.strategy import Blackout, Window, check_window, is_open, next_opening
+from nodeupgrade.api.upgrade.windows import Blackout, Window, check_window, is_open, next_opening
 
 NIGHT = Window(start="0 22 * * 1-5", duration=timedelta(hours=4), time_zone="Europe/Berlin")
 SUNDAY = Window(start="30 2 * * 0", duration=timedelta(hours=1), time_zone="Europe/Berlin")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, TopologyMode, Window
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, TopologyMode
 from nodeupgrade.api.upgrade.waves import Wave
+from nodeupgrade.api.upgrade.windows import Window
 from nodeupgrade.api.values import IntOrPercent, NodeName
 from nodeupgrade.cli.reports.plan import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node

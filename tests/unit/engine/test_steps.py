@@ -10,7 +10,7 @@ from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS
-from nodeupgrade.engine.node.steps.files import SwapBinary
+from nodeupgrade.engine.node.steps.kubelet import SwapBinary
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP

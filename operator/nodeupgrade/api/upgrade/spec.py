@@ -20,8 +20,9 @@ from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.hooks import Hooks
 from nodeupgrade.api.upgrade.nodes import NodeSelection
-from nodeupgrade.api.upgrade.strategy import Blackout, Strategy, Timeouts, Window
+from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
+from nodeupgrade.api.upgrade.windows import Blackout, Window
 
 
 class SkewPolicy(StrEnum):

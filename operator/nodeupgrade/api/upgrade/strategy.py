@@ -1,15 +1,11 @@
 """``spec.strategy`` and ``spec.timeouts``: how many nodes at a time, and how long that may take. All is mutable."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
-from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant
 
-from cronsim import CronSim, CronSimError
-
-from nodeupgrade.api.field import LABEL_KEY, WRITTEN_TIME, Field, Rule
+from nodeupgrade.api.field import LABEL_KEY, Field, Rule
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent
 
@@ -175,131 +171,3 @@ class Timeouts:
     total: Annotated[
         timedelta | None, Field("How long the whole rollout may take. If unset, there is no limit.", positive=True)
     ] = None
-
-
-# ``spec.windows`` and ``spec.blackouts``: when nodes may be started, that is, within any window but no blackout.
-#
-# A window opens at each time of its cron expression, in the wall-clock time of its zone, and stays open for its
-# duration in real time. Daylight saving time is handled as by Debian's cron: a window that would open in the skipped
-# hour opens right after it, and one that would open in the repeated hour opens once.
-
-_FIELDS = 5
-HORIZON = timedelta(days=3653)
-"""How far to search for an opening, about ten years; a window that opens later counts as never opening."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A recurring time in which nodes may be started: five-field cron expression, duration and IANA time zone."""
-
-    start: Annotated[
-        str,
-        Field(
-            "When the window opens, as a cron expression with five fields: minute, hour, day of month, month, day of "
-            "week.",
-            max_length=128,
-            pattern=r"\S+( +\S+){4}",
-            expected="a cron expression of five fields such as '0 22 * * 1-5'",
-            checks=(lambda start: _problem(replace(_PLAIN, start=start)),),
-        ),
-    ]
-    duration: Annotated[timedelta, Field("How long the window stays open.", positive=True)]
-    time_zone: Annotated[
-        str,
-        Field(
-            "IANA time zone of start, for example Europe/Berlin.",
-            max_length=64,
-            pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
-            expected="an IANA time zone such as Europe/Berlin",
-            defaulted=True,
-            checks=(lambda zone: _problem(replace(_PLAIN, time_zone=zone)),),
-        ),
-    ] = "UTC"
-
-
-_PLAIN = Window(start="0 0 * * *", duration=timedelta(hours=1))
-
-
-def _problem(window: Window) -> str:
-    try:
-        check_window(window)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blackout:
-    """A time in which no node may be started, whatever the windows say."""
-
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                "self.to > self.from",
-                "its end must be later than its begin; exchange from and to",
-            ),
-        ),
-    )
-
-    from_: Annotated[datetime, WRITTEN_TIME, Field("Start of the period.")]
-    to: Annotated[datetime, WRITTEN_TIME, Field("End of the period.")]
-
-
-def check_window(window: Window) -> None:
-    """Validate a window.
-
-    Raises:
-        ValueError: Its cron expression, time zone or duration is invalid; the message says which.
-    """
-    _zone(window)
-    if len(window.start.split()) != _FIELDS:
-        raise ValueError(f"{window.start!r} is not a cron expression of five fields such as '0 22 * * 1-5'")
-    try:
-        CronSim(window.start, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
-        raise ValueError(f"{window.start!r} is not a cron expression: {error}") from None
-    if window.duration <= timedelta():
-        raise ValueError("its duration must be longer than 0s")
-
-
-def is_open(windows: Sequence[Window], blackouts: Iterable[Blackout], now: datetime) -> bool:
-    """Report whether a node may be started now. Without windows, it may at any time outside blackouts."""
-    if any(blackout.from_ <= now < blackout.to for blackout in blackouts):
-        return False
-    return not windows or any(_is_open(window, now) for window in windows)
-
-
-def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
-    """Return the next time from now on at which a node may be started; None if there is none within ten years."""
-    moment: datetime | None = now
-    while moment is not None and not is_open(windows, blackouts, moment):
-        ends = [blackout.to for blackout in blackouts if blackout.from_ <= moment < blackout.to]
-        moment = max(ends) if ends else _next_start(windows, moment)
-    return None if moment is None or moment > now + HORIZON else moment
-
-
-def _is_open(window: Window, now: datetime) -> bool:
-    begun = (start for start in _starts(window, now + timedelta(seconds=1), backwards=True) if start <= now)
-    started = next(begun, None)
-    return started is not None and now < started + window.duration
-
-
-def _next_start(windows: Iterable[Window], after: datetime) -> datetime | None:
-    return min((start for window in windows for start in _first(_starts(window, after))), default=None)
-
-
-def _first(moments: Iterator[datetime]) -> Iterator[datetime]:
-    yield from (moment for moment in (next(moments, None),) if moment is not None)
-
-
-def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
-    """Return the openings after a moment, or before it, nearest first, in UTC."""
-    local = seen_from.astimezone(_zone(window))
-    return (start.astimezone(UTC) for start in CronSim(window.start, local, reverse=backwards))
-
-
-def _zone(window: Window) -> ZoneInfo:
-    try:
-        return ZoneInfo(window.time_zone)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"{window.time_zone!r} is not an IANA time zone such as Europe/Berlin or UTC") from None

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.api.upgrade.strategy import next_opening
+from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.admission_checks import (

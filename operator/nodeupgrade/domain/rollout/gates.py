@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import WaveStatus
-from nodeupgrade.api.upgrade.strategy import is_open, next_opening
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import health

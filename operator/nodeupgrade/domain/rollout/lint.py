@@ -13,8 +13,8 @@ from nodeupgrade.api.schema.validation import changes, filled, ordered, shown, u
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
 from nodeupgrade.api.upgrade.reading import parse_spec, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
-from nodeupgrade.api.upgrade.strategy import next_opening
 from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.kubelethash.eras import supported_minor

@@ -6,7 +6,7 @@ from datetime import datetime
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import RolloutPhase, UpgradeStatus
-from nodeupgrade.api.upgrade.strategy import is_open, next_opening
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import conditions, counting, gates

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.engine.node.steps.actions import StepActions
 from nodeupgrade.engine.node.steps.before_stop import ArmDeadMan, ConfirmBinaries, HoldPackage
-from nodeupgrade.engine.node.steps.files import PinStaticPods, SaveState, SetArguments, SwapBinary, SwapFiles
-from nodeupgrade.engine.node.steps.kubelet import StartKubelet, StopKubelet, Verify
+from nodeupgrade.engine.node.steps.files import PinStaticPods, SaveState, SetArguments, SwapFiles
+from nodeupgrade.engine.node.steps.kubelet import StartKubelet, StopKubelet, SwapBinary, Verify
 from nodeupgrade.engine.node.steps.runtime import (
     ConfirmInventory,
     LowerShield,

@@ -5,13 +5,12 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.domain.node.own_uids import RECORD, render
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
-from nodeupgrade.engine.node.exchange import read_contents, require_digest, restore_contents
+from nodeupgrade.engine.node.exchange import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.rescue import lay_down
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
@@ -152,31 +151,3 @@ class SetArguments(StepActions):
     def is_done(self, _node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether there is nothing to write; otherwise do it again, since systemd may not have loaded it."""
         return plan.swap.arguments is None
-
-
-class SwapBinary(StepActions):
-    """Swap the kubelet program by one rename."""
-
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Put the staged program in place; the staged path stays, so that a repetition is harmless.
-
-        Both programs must still be the confirmed ones. Digests take too long without a kubelet, so they are computed
-        only if a stamp differs.
-        """
-        swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
-        new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
-        for path, known, promised in (
-            (swap.staged, new, {swap.after}),
-            (swap.path, either, {swap.before, swap.after}),  # the new one, if this is a repetition
-        ):
-            if node.files.stamp(PurePosixPath(path)) not in known - {None}:
-                require_digest(node, path, promised)
-        node.files.replace(PurePosixPath(plan.swap.staged), PurePosixPath(plan.swap.path))
-
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Put the backup in place."""
-        node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
-
-    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether the program in place is the new one."""
-        return node.files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after

@@ -1,13 +1,17 @@
-"""Steps of the kubelet itself: the old one is stopped, the new one started and watched."""
+"""Steps of the kubelet itself: the old one is stopped, its program swapped, and the new one started and watched."""
+
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import runtime_restart, shield, start_preconditions
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, require_shown
+from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.node import OLD_KUBELET_START_SECONDS, Node, wait_until_healthy
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 from nodeupgrade.engine.node.watch import Watch
@@ -51,6 +55,34 @@ class StopKubelet(StepActions):
         """Report whether the kubelet is down and fenced."""
         status = node.services.status(plan.swap.unit)
         return status.main_pid == 0 and status.fenced
+
+
+class SwapBinary(StepActions):
+    """Swap the kubelet program by one rename."""
+
+    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Put the staged program in place; the staged path stays, so that a repetition is harmless.
+
+        Both programs must still be the confirmed ones. Digests take too long without a kubelet, so they are computed
+        only if a stamp differs.
+        """
+        swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
+        new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
+        for path, known, promised in (
+            (swap.staged, new, {swap.after}),
+            (swap.path, either, {swap.before, swap.after}),  # the new one, if this is a repetition
+        ):
+            if node.files.stamp(PurePosixPath(path)) not in known - {None}:
+                require_digest(node, path, promised)
+        node.files.replace(PurePosixPath(plan.swap.staged), PurePosixPath(plan.swap.path))
+
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Put the backup in place."""
+        node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
+
+    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
+        """Report whether the program in place is the new one."""
+        return node.files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
 
 
 class StartKubelet(StepActions):
