@@ -83,7 +83,8 @@ def test_places_are_those_of_the_file() -> None:
     assert (line, [item.line for item in a.items], a.items[0].fields["c"][0]) == (1, [2, 4], 3)
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+# Without line separators (Zl, Zp), which Go's encoder of JSON always escapes.
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=8)
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
