@@ -78,26 +78,17 @@ print(json.dumps(floor))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
-    """One upgrade and the two bare restarts right after it. Times in seconds.
+    """One upgrade and the two bare restarts right after it. Times in seconds."""
 
-    Attributes:
-        shield: ``verify.shield`` of the upgrade.
-        ours: time without a healthy kubelet.
-        steps: how much of that each step took.
-        load: the machine's load, averaged over the last minute.
-        seen: what the clients of the pods behind a Service noticed.
-        bare: what they noticed of the two restarts.
-    """
-
-    shield: ShieldPolicy
-    ours: float
+    shield: ShieldPolicy  # ``verify.shield`` of the upgrade
+    ours: float  # time without a healthy kubelet
     kubelet: float
     runtime: float
-    steps: dict[Step, float]
+    steps: dict[Step, float]  # how much of that each step took
     containers: int
-    load: float
-    seen: traffic.TrafficReport
-    bare: traffic.TrafficReport
+    load: float  # the machine's load, averaged over the last minute
+    seen: traffic.TrafficReport  # what the clients of the pods behind a Service noticed
+    bare: traffic.TrafficReport  # what they noticed of the two restarts
 
     @property
     def ratio(self) -> float:

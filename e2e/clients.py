@@ -32,19 +32,14 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Swap:
-    """One upgrade, and what was noticed of it.
-
-    Attributes:
-        status: the status of the node's task.
-        verdict: the control plane's verdict in that task.
-    """
+    """One upgrade, and what was noticed of it."""
 
     pair: str
     guard: str
     seen: traffic.TrafficReport
     upgrade: Object
-    status: Object
-    verdict: Object
+    status: Object  # the status of the node's task
+    verdict: Object  # the control plane's verdict in that task
 
     def row(self) -> Sequence[str]:
         """Return it as a row of the table."""

@@ -26,17 +26,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Look:
-    """What was said about the node.
+    """What was said about the node."""
 
-    Attributes:
-        verdict: `Prechecked`, `Refused`, `Skipped`, or `Waiting` if the rollout waits for something.
-        task: status of the node's task; empty if the control plane objected before there was one.
-    """
-
-    verdict: str
+    verdict: str  # `Prechecked`, `Refused`, `Skipped`, or `Waiting` if the rollout waits for something
     reason: str
     found: tuple[Found, ...]
-    task: Object
+    task: Object  # status of the node's task; empty if the control plane objected before there was one
 
     def forbidding(self) -> set[str]:
         """Return the checks that forbid the upgrade."""

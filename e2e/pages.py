@@ -37,23 +37,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block.
+    """A fenced block."""
 
-    Attributes:
-        page: the page that it is on.
-        line: the number of its first line, that of the fence.
-        language: what the fence says; empty if nothing.
-        kind: what the page says about it.
-        said: the tag, the golden file, the reason or the name of the file; empty if nothing.
-        text: what is in it, without the indentation of the fence.
-    """
-
-    page: str
-    line: int
-    language: str
-    kind: Kind
-    said: str
-    text: str
+    page: str  # the page that it is on
+    line: int  # the number of its first line, that of the fence
+    language: str  # what the fence says; empty if nothing
+    kind: Kind  # what the page says about it
+    said: str  # the tag, the golden file, the reason or the name of the file; empty if nothing
+    text: str  # what is in it, without the indentation of the fence
 
     @property
     def commands(self) -> tuple[str, ...]:

@@ -41,19 +41,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one pair.
-
-    Attributes:
-        disturbed: instances that our upgrade disturbed, of ``running`` containers.
-        naive: containers that the naive swap restarted, of how many; empty if it was not tried.
-    """
+    """The outcome of one pair."""
 
     pair: str
     ended: str
     down: str
     running: int
-    disturbed: int
-    naive: str
+    disturbed: int  # instances that our upgrade disturbed, of ``running`` containers
+    naive: str  # containers that the naive swap restarted, of how many; empty if it was not tried
     said: str
 
 

@@ -32,13 +32,9 @@ class NotAsItWasError(LabError):
 
 @dataclass
 class SharedNode:
-    """The lab, if there is one now.
+    """The lab, if there is one now."""
 
-    Attributes:
-        make: creates a new lab of one node.
-    """
-
-    make: Callable[[], Lab]
+    make: Callable[[], Lab]  # creates a new lab of one node
     _cluster: Cluster | None = None
     _when_new: State | None = None
 

@@ -40,19 +40,12 @@ WAITS = "90s"
 
 @dataclass(frozen=True)
 class Story:
-    """The cluster.
+    """The cluster."""
 
-    Attributes:
-        fleet: its nodes, with the operator.
-        control: the node with the control plane.
-        worker: the other one.
-        written: the manifests as kubeadm wrote them, by component.
-    """
-
-    fleet: Fleet
-    control: Node
-    worker: Node
-    written: Mapping[str, str]
+    fleet: Fleet  # its nodes, with the operator
+    control: Node  # the node with the control plane
+    worker: Node  # the other one
+    written: Mapping[str, str]  # the manifests as kubeadm wrote them, by component
 
 
 @pytest.fixture(scope="module")

@@ -18,17 +18,12 @@ _OF = '{upgrade=~"$upgrade"}'
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel: its title, and queries (PromQL) by the legend of their series.
-
-    Attributes:
-        unit: Grafana's name of the unit.
-        alarming: as a number, red above zero.
-    """
+    """A panel: its title, and queries (PromQL) by the legend of their series."""
 
     title: str
     queries: dict[str, str]
-    unit: str = "short"
-    alarming: bool = False
+    unit: str = "short"  # Grafana's name of the unit
+    alarming: bool = False  # as a number, red above zero
 
 
 def _quantile(quantile: str, metric: str) -> str:

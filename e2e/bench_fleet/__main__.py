@@ -47,23 +47,16 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of the table: how many nodes, how many at a time, and how far away the API server is.
-
-    Attributes:
-        seconds: what the agent of a node takes on average.
-        spread: by what share of that nodes differ.
-        rounds: after how many times the nodes in flight the measurement ends; None: with the rollout.
-        tree: the source tree of the operator.
-    """
+    """One row of the table: how many nodes, how many at a time, and how far away the API server is."""
 
     nodes: int
     in_flight: int
     pods: int
     milliseconds: float
-    seconds: float
-    spread: float
-    rounds: int | None
-    tree: Path
+    seconds: float  # what the agent of a node takes on average
+    spread: float  # by what share of that nodes differ
+    rounds: int | None  # after how many times the nodes in flight the measurement ends; None: with the rollout
+    tree: Path  # the source tree of the operator
 
     @property
     def ideal(self) -> tuple[float, ...]:

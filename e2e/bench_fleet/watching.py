@@ -31,13 +31,7 @@ WRITES = frozenset({"create", "update", "patch", "delete"})
 
 @dataclass(slots=True)
 class Timeline:
-    """When a rollout reached what, in seconds of ``clock``.
-
-    Attributes:
-        done: the time at which so many nodes were done, by number.
-        cpu: likewise, what the operator had used until then, in seconds.
-        largest: size of the largest status, in bytes.
-    """
+    """When a rollout reached what, in seconds of ``clock``."""
 
     clock: Callable[[], float]
     used: Callable[[], float]
@@ -46,9 +40,9 @@ class Timeline:
     first_in_flight: float | None = None
     over: float | None = None
     phase: str = ""
-    done: dict[int, float] = field(default_factory=dict)
-    cpu: dict[int, float] = field(default_factory=dict)
-    largest: int = 0
+    done: dict[int, float] = field(default_factory=dict)  # the time at which so many nodes were done, by number
+    cpu: dict[int, float] = field(default_factory=dict)  # likewise, what the operator had used until then, in seconds
+    largest: int = 0  # size of the largest status, in bytes
     flying: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the first node is in flight."""
 

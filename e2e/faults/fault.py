@@ -17,23 +17,17 @@ UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozens
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault.
-
-    Attributes:
-        ends: phases of the task in which the run may end.
-        elsewhere: the same with other runtimes than containerd, by the runtime's name, where that differs.
-        needs: what a node's runtime must be like for it to happen; by default, it happens with every runtime.
-        reboots: whether the node's containers cannot survive it.
-        spec: differences in the NodeUpgrade.
-    """
+    """One fault."""
 
     name: str
     harm: Harm
-    ends: frozenset[str] = EITHER
+    ends: frozenset[str] = EITHER  # phases of the task in which the run may end
+    # the same with other runtimes than containerd, by the runtime's name, where that differs
     elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    # what a node's runtime must be like for it to happen; by default, it happens with every runtime
     needs: Callable[[LabRuntime], bool] = lambda _runtime: True
-    reboots: bool = False
-    spec: dict[str, object] = field(default_factory=dict)
+    reboots: bool = False  # whether the node's containers cannot survive it
+    spec: dict[str, object] = field(default_factory=dict)  # differences in the NodeUpgrade
 
     def ends_on(self, runtime: str) -> frozenset[str]:
         """Return the phases in which the run may end on a node with a runtime."""
@@ -42,18 +36,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one run.
-
-    Attributes:
-        complaints: what is not as it must be; empty if it went well.
-    """
+    """The outcome of one run."""
 
     fault: str
     ended: str
     seconds: float
     down: str
     notes: str
-    complaints: Sequence[str]
+    complaints: Sequence[str]  # what is not as it must be; empty if it went well
 
 
 def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:

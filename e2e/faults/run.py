@@ -38,29 +38,20 @@ TURN_BACK = at(Step.LOWER_SHIELD, When.ANNOUNCED)
 
 @dataclass
 class FaultRun:
-    """A NodeUpgrade of the cluster's node, during which a fault happens.
-
-    Attributes:
-        old: version of the kubelet before, `new` the target version.
-        free: prefixes of ``namespace/name`` of pods that may change by themselves.
-        uncompared: names of containers whose hash no kubelet compares, so that it does not change.
-        notes: observations during the run, for the table.
-        files: ``spec.files``, and what was there before by path.
-        packaged: whether the kubelet belongs to a package that the run is to hold.
-        known: all containers' hashes seen so far: hash by (container id, version).
-    """
+    """A NodeUpgrade of the cluster's node, during which a fault happens."""
 
     cluster: Cluster
     name: str
-    old: str
+    old: str  # version of the kubelet before, `new` the target version
     new: str
-    known: dict[tuple[str, str], str]
-    free: set[str] = field(default_factory=set)
+    known: dict[tuple[str, str], str]  # all containers' hashes seen so far: hash by (container id, version)
+    free: set[str] = field(default_factory=set)  # prefixes of ``namespace/name`` of pods that may change by themselves
+    # names of containers whose hash no kubelet compares, so that it does not change
     uncompared: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
-    files: list[Object] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # observations during the run, for the table
+    files: list[Object] = field(default_factory=list)  # ``spec.files``, and what was there before by path
     files_before: dict[str, FileState | None] = field(default_factory=dict)
-    packaged: bool = False
+    packaged: bool = False  # whether the kubelet belongs to a package that the run is to hold
     before: NodeSnapshot = field(init=False)
     runs_before: set[str] = field(default_factory=set)
     manifests_before: dict[str, bytes] = field(init=False)

@@ -16,23 +16,14 @@ _AT_WORK = frozenset({TaskAction.UPGRADE, TaskAction.ABORT})
 
 @dataclass
 class Oracle:
-    """Watches every write of a trial.
+    """Watches every write of a trial."""
 
-    Attributes:
-        objects: all objects of the cluster, as they are now.
-        budget: how many nodes may be in flight.
-        fenced: whether no write of a former leader takes effect at all.
-        foreign: nodes that somebody else has cordoned.
-        unselected: nodes that no rollout selects.
-        problems: what was wrong, each thing once.
-    """
-
-    objects: Mapping[Key, Json]
-    budget: int
-    fenced: bool
-    foreign: frozenset[str]
-    unselected: frozenset[str]
-    problems: list[str] = field(default_factory=list)
+    objects: Mapping[Key, Json]  # all objects of the cluster, as they are now
+    budget: int  # how many nodes may be in flight
+    fenced: bool  # whether no write of a former leader takes effect at all
+    foreign: frozenset[str]  # nodes that somebody else has cordoned
+    unselected: frozenset[str]  # nodes that no rollout selects
+    problems: list[str] = field(default_factory=list)  # what was wrong, each thing once
     _verdicts: dict[tuple[str, str], str] = field(default_factory=dict)
     _slots: frozenset[str] = frozenset()
 

@@ -36,22 +36,15 @@ class Died(Exception):
 
 @dataclass(eq=False)
 class Proxy(TypedKube):
-    """Passes calls of one operator on, or does to them what the weather says.
-
-    Attributes:
-        fenced: whether the API server compares writes with the Lease, as from Kubernetes 1.30 on.
-        identity: of the operator, as the Lease has it.
-        may_write: asked before every write is sent, as the real client does.
-        dead: whether the operator has died.
-    """
+    """Passes calls of one operator on, or does to them what the weather says."""
 
     kube: InMemoryKube
     weather: Weather
     namespace: str
-    fenced: bool
-    identity: str = ""
-    may_write: Callable[[], bool] = lambda: True
-    dead: bool = False
+    fenced: bool  # whether the API server compares writes with the Lease, as from Kubernetes 1.30 on
+    identity: str = ""  # of the operator, as the Lease has it
+    may_write: Callable[[], bool] = lambda: True  # asked before every write is sent, as the real client does
+    dead: bool = False  # whether the operator has died
     _running: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:

@@ -30,23 +30,15 @@ class Fault(StrEnum):
 
 @dataclass
 class Weather:
-    """The faults of one trial.
-
-    Attributes:
-        stormy: whether faults happen; they stop in the end.
-        outage: whether the API server is not reached at the moment.
-        gone: kinds that the API server does not serve at the moment.
-        refused: names of nodes for which writes are refused at the moment.
-        happened: how often each fault has happened.
-    """
+    """The faults of one trial."""
 
     chance: random.Random
     faults: frozenset[Fault]
-    stormy: bool = True
-    outage: bool = False
-    gone: frozenset[str] = frozenset()
-    refused: set[str] = field(default_factory=set)
-    happened: dict[Fault, int] = field(default_factory=dict)
+    stormy: bool = True  # whether faults happen; they stop in the end
+    outage: bool = False  # whether the API server is not reached at the moment
+    gone: frozenset[str] = frozenset()  # kinds that the API server does not serve at the moment
+    refused: set[str] = field(default_factory=set)  # names of nodes for which writes are refused at the moment
+    happened: dict[Fault, int] = field(default_factory=dict)  # how often each fault has happened
 
     def strikes(self, fault: Fault, probability: float) -> bool:
         """Decide whether a fault happens now, and count it."""

@@ -13,38 +13,23 @@ _NOT = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a row has shown.
+    """What a row has shown."""
 
-    Attributes:
-        run: the NodeUpgrade that it is about; ``None`` for a control.
-        containers: how many ran before; those of ``run`` by default.
-        disturbed: how many instances were not the same afterwards; those of ``run`` by default.
-        said: what else was seen, for the table.
-        complaints: what is not as it must be.
-    """
-
-    run: Upgraded | None = None
-    containers: int | None = None
-    disturbed: int | None = None
-    said: str = ""
-    complaints: Iterable[str] = ()
+    run: Upgraded | None = None  # the NodeUpgrade that it is about; None for a control
+    containers: int | None = None  # how many ran before; those of ``run`` by default
+    disturbed: int | None = None  # how many instances were not the same afterwards; those of ``run`` by default
+    said: str = ""  # what else was seen, for the table
+    complaints: Iterable[str] = ()  # what is not as it must be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is done.
+    """What is done."""
 
-    Attributes:
-        name: for the command line.
-        does: what is done, for the table.
-        play: does it.
-        control_planes: of the cluster that it needs.
-    """
-
-    name: str
-    does: str
-    play: Callable[[Stage], Seen]
-    control_planes: int = 1
+    name: str  # for the command line
+    does: str  # what is done, for the table
+    play: Callable[[Stage], Seen]  # does it
+    control_planes: int = 1  # of the cluster that it needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,23 +25,14 @@ Held = tuple[Callable[[], None], Callable[[], None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgraded:
-    """How a NodeUpgrade ended.
+    """How a NodeUpgrade ended."""
 
-    Attributes:
-        ended: ``Succeeded``, or outcome and reason of the first failure.
-        message: what that failure says.
-        containers: how many containers ran before, on all nodes.
-        disturbed: what ran before and is not the same instance now, in words.
-        watch: what was asked all the time.
-        seconds: how long it took.
-    """
-
-    ended: str
-    message: str
-    containers: int
-    disturbed: tuple[str, ...]
-    watch: Watch
-    seconds: float
+    ended: str  # ``Succeeded``, or outcome and reason of the first failure
+    message: str  # what that failure says
+    containers: int  # how many containers ran before, on all nodes
+    disturbed: tuple[str, ...]  # what ran before and is not the same instance now, in words
+    watch: Watch  # what was asked all the time
+    seconds: float  # how long it took
 
     def wrong(self, ended: str = "Succeeded") -> Iterator[str]:
         """Yield what is not as it must be: another end, a container that is not the same, a control plane away."""
@@ -60,15 +51,10 @@ class Upgraded:
 
 @dataclass(frozen=True)
 class Stage:
-    """The cluster.
+    """The cluster."""
 
-    Attributes:
-        fleet: its nodes, with the operator.
-        etcd: whether etcd is asked for its health during runs.
-    """
-
-    fleet: Fleet
-    etcd: bool = True
+    fleet: Fleet  # its nodes, with the operator
+    etcd: bool = True  # whether etcd is asked for its health during runs
 
     @property
     def lab(self) -> Lab:

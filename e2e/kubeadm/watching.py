@@ -40,17 +40,11 @@ class Asked:
 
 @dataclass
 class Watch:
-    """What was seen while a cluster was watched.
+    """What was seen while a cluster was watched."""
 
-    Attributes:
-        servers: the answers of the API servers about their readiness.
-        etcd: those of `etcdctl endpoint health` about all members.
-        together: the nodes that were in flight at the same time, of the moment when there were most.
-    """
-
-    servers: Asked = field(default_factory=Asked)
-    etcd: Asked = field(default_factory=Asked)
-    together: tuple[str, ...] = ()
+    servers: Asked = field(default_factory=Asked)  # the answers of the API servers about their readiness
+    etcd: Asked = field(default_factory=Asked)  # those of `etcdctl endpoint health` about all members
+    together: tuple[str, ...] = ()  # the nodes that were in flight at the same time, of the moment when there were most
 
 
 @contextmanager

@@ -43,13 +43,9 @@ def node_cgroup(lab: str, node: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """Addresses of one node of a lab.
+    """Addresses of one node of a lab."""
 
-    Attributes:
-        number: 1 for the first node; never reused within a lab.
-    """
-
-    number: int
+    number: int  # 1 for the first node; never reused within a lab
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= MAX_NODES:

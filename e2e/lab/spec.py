@@ -13,29 +13,20 @@ MACHINES = ("namespaces", "vm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """The specification of a lab.
+    """The specification of a lab."""
 
-    Attributes:
-        name: tells apart labs that run side by side.
-        nodes: how many nodes it starts with; they are called ``node1``, ``node2``, …
-        kubelet: exact version of their kubelets.
-        control_plane: exact version of kube-apiserver and the rest, and of kubectl.
-        runtime: the nodes' container runtime, one of ``e2e.lab.runtimes.RUNTIMES``; one that exists already may have
-            another.
-        cluster: ``plain`` if the control plane is processes of this machine, or ``kubeadm`` if kubeadm makes it of
-            static pods on ``node1``; then the runtime is containerd.
-        control_planes: how many of a kubeadm cluster's nodes, the first ones, have a control plane with an etcd.
-        machine: ``namespaces`` if its nodes are systems in namespaces, or ``vm`` if they are virtual machines; then the
-            runtime is containerd. Nodes of the other kind may be added.
-    """
-
-    name: str = "lab"
-    nodes: int = 1
-    kubelet: str = "1.30.14"
-    control_plane: str = "1.33.13"
+    name: str = "lab"  # tells apart labs that run side by side
+    nodes: int = 1  # how many nodes it starts with; they are called ``node1``, ``node2``, …
+    kubelet: str = "1.30.14"  # exact version of their kubelets
+    control_plane: str = "1.33.13"  # exact version of kube-apiserver and the rest, and of kubectl
+    # the nodes' container runtime, one of ``e2e.lab.runtimes.RUNTIMES``; one that exists already may have another
     runtime: str = "containerd"
+    # ``plain`` if the control plane is processes of this machine, or ``kubeadm`` if kubeadm makes it of static pods on
+    # ``node1``; then the runtime is containerd
     cluster: str = "plain"
-    control_planes: int = 1
+    control_planes: int = 1  # how many of a kubeadm cluster's nodes, the first ones, have a control plane with an etcd
+    # ``namespaces`` if its nodes are systems in namespaces, or ``vm`` if they are virtual machines; then the runtime is
+    # containerd. Nodes of the other kind may be added.
     machine: str = "namespaces"
 
     def __post_init__(self) -> None:

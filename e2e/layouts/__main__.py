@@ -26,21 +26,14 @@ HEADING = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """How it went with one layout.
-
-    Attributes:
-        phases: how each run ended.
-        disturbed: instances that were not the same after all runs.
-        naive: containers that a naive swap restarted; None if it was not tried.
-        said: what the last run that did not succeed said.
-    """
+    """How it went with one layout."""
 
     layout: Layout
-    phases: tuple[str, ...]
+    phases: tuple[str, ...]  # how each run ended
     containers: int
-    disturbed: int
-    naive: int | None
-    said: str
+    disturbed: int  # instances that were not the same after all runs
+    naive: int | None  # containers that a naive swap restarted; None if it was not tried
+    said: str  # what the last run that did not succeed said
 
     @property
     def good(self) -> bool:

@@ -17,15 +17,11 @@ _INSTALL = "[Install]\nWantedBy=multi-user.target\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the kubelet of a lab's node is started with.
-
-    Attributes:
-        rest: the flags besides those for its configuration and its kubeconfig.
-    """
+    """What the kubelet of a lab's node is started with."""
 
     config: str
     kubeconfig: str
-    rest: tuple[str, ...]
+    rest: tuple[str, ...]  # the flags besides those for its configuration and its kubeconfig
 
     @property
     def flags(self) -> str:
@@ -35,28 +31,17 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a node is laid out.
-
-    Attributes:
-        source: where the facts are from.
-        files: path → text of what is to be written.
-        kubelet: path of the kubelet.
-        links: path → target of symbolic links.
-        scripts: path → text of what is executable.
-        commands: what is run before the units are started, one line for a shell each.
-        spec: what a NodeUpgrade for such a node says besides.
-        note: what this spec is for.
-    """
+    """How a node is laid out."""
 
     name: str
-    source: str
-    files: Callable[[Start], Mapping[str, str]]
-    kubelet: str = nodefiles.KUBELET_BINARY
-    links: Mapping[str, str] = field(default_factory=dict)
-    scripts: Mapping[str, str] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    spec: Object = field(default_factory=dict)
-    note: str = ""
+    source: str  # where the facts are from
+    files: Callable[[Start], Mapping[str, str]]  # path → text of what is to be written
+    kubelet: str = nodefiles.KUBELET_BINARY  # path of the kubelet
+    links: Mapping[str, str] = field(default_factory=dict)  # path → target of symbolic links
+    scripts: Mapping[str, str] = field(default_factory=dict)  # path → text of what is executable
+    commands: tuple[str, ...] = ()  # what is run before the units are started, one line for a shell each
+    spec: Object = field(default_factory=dict)  # what a NodeUpgrade for such a node says besides
+    note: str = ""  # what this spec is for
 
 
 def unit(*service: str, first: tuple[str, ...] = ()) -> str:

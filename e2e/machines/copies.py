@@ -33,15 +33,10 @@ _LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of the disk.
+    """A copy of the disk."""
 
-    Attributes:
-        place: where the run was.
-        image: the image, which later ones may build on.
-    """
-
-    place: Failpoint
-    image: Path
+    place: Failpoint  # where the run was
+    image: Path  # the image, which later ones may build on
 
 
 def arm(node: VmNode, names: Sequence[Failpoint]) -> None:

@@ -20,25 +20,17 @@ cut -d: -f3 /proc/$1/cgroup
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a machine says about itself.
-
-    Attributes:
-        enforces: ``1`` if SELinux does.
-        swap: how much there is.
-        mount: options of the mount that ``/var`` is on.
-        confined: what confines a container.
-        group: the container's control group.
-    """
+    """What a machine says about itself."""
 
     kernel: str
     systemd: str
     containerd: str
     cgroups: str
-    enforces: str
-    swap: str
-    mount: str
-    confined: str
-    group: str
+    enforces: str  # ``1`` if SELinux does
+    swap: str  # how much there is
+    mount: str  # options of the mount that ``/var`` is on
+    confined: str  # what confines a container
+    group: str  # the container's control group
 
     def __str__(self) -> str:
         """In words."""

@@ -24,15 +24,10 @@ Digests = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a machine is after it was interrupted.
+    """What a machine is after it was interrupted."""
 
-    Attributes:
-        version: of its kubelet, if everything is as it was with that version; else empty.
-        complaints: what is not as it must be.
-    """
-
-    version: str
-    complaints: tuple[str, ...]
+    version: str  # of its kubelet, if everything is as it was with that version; else empty
+    complaints: tuple[str, ...]  # what is not as it must be
 
 
 def digests(stage: Stage) -> Digests:

@@ -14,53 +14,32 @@ _NOT = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a row has shown.
+    """What a row has shown."""
 
-    Attributes:
-        run: the NodeUpgrade that it is about; ``None`` for a control, or where the node restarted.
-        ended: how it ended; as ``run`` by default.
-        containers: how many ran before; those of ``run`` by default.
-        disturbed: how many instances were not the same afterwards; those of ``run`` by default.
-        said: what else was seen, for the table.
-        complaints: what is not as it must be.
-    """
-
-    run: Upgraded | None = None
-    ended: str = ""
-    containers: int | None = None
-    disturbed: int | None = None
-    said: str = ""
-    complaints: Iterable[str] = ()
+    run: Upgraded | None = None  # the NodeUpgrade that it is about; None for a control, or where the node restarted
+    ended: str = ""  # how it ended; as ``run`` by default
+    containers: int | None = None  # how many ran before; those of ``run`` by default
+    disturbed: int | None = None  # how many instances were not the same afterwards; those of ``run`` by default
+    said: str = ""  # what else was seen, for the table
+    complaints: Iterable[str] = ()  # what is not as it must be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of machine.
+    """A kind of machine."""
 
-    Attributes:
-        name: for the command line and the table.
-        machine: the machine.
-    """
-
-    name: str
-    machine: Machine
+    name: str  # for the command line and the table
+    machine: Machine  # the machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is done.
+    """What is done."""
 
-    Attributes:
-        name: for the command line.
-        does: what is done, for the table.
-        play: does it.
-        kind: on which kind of machine.
-    """
-
-    name: str
-    does: str
-    play: Callable[[Stage], Seen]
-    kind: Kind
+    name: str  # for the command line
+    does: str  # what is done, for the table
+    play: Callable[[Stage], Seen]  # does it
+    kind: Kind  # on which kind of machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

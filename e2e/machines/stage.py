@@ -30,23 +30,14 @@ Hashes = dict[tuple[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgraded:
-    """How a NodeUpgrade ended.
+    """How a NodeUpgrade ended."""
 
-    Attributes:
-        ended: ``Succeeded``, or outcome and reason of the failure.
-        message: what that failure says.
-        containers: how many containers ran before.
-        disturbed: what ran before and is not the same instance now, in words.
-        seconds: how long it took.
-        without_kubelet: for how many of these there was no kubelet, as the task says; ``None`` if it does not.
-    """
-
-    ended: str
-    message: str
-    containers: int
-    disturbed: tuple[str, ...]
-    seconds: float
-    without_kubelet: float | None
+    ended: str  # ``Succeeded``, or outcome and reason of the failure
+    message: str  # what that failure says
+    containers: int  # how many containers ran before
+    disturbed: tuple[str, ...]  # what ran before and is not the same instance now, in words
+    seconds: float  # how long it took
+    without_kubelet: float | None  # for how many of these there was no kubelet, as the task says; None if it does not
 
     def wrong(self, *ended: str) -> Iterator[str]:
         """Yield what is not as it must be: another end, a container that is not the same."""
@@ -58,16 +49,11 @@ class Upgraded:
 
 @dataclass(frozen=True)
 class Stage:
-    """The lab.
+    """The lab."""
 
-    Attributes:
-        cluster: the machine that is upgraded, and its lab.
-        hashes: the hashes of the machine's containers by version, as far as they were seen.
-        most_copies: how many copies of a run's disk are booted; all by default.
-    """
-
-    cluster: Cluster
-    most_copies: int | None = None
+    cluster: Cluster  # the machine that is upgraded, and its lab
+    most_copies: int | None = None  # how many copies of a run's disk are booted; all by default
+    # the hashes of the machine's containers by version, as far as they were seen
     hashes: dict[str, Hashes] = field(default_factory=dict)
 
     @classmethod

@@ -16,18 +16,13 @@ HOLDS = frozenset({"Succeeded", "RolledBack"})
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """What a run in spite of a hazard comes to.
+    """What a run in spite of a hazard comes to."""
 
-    Attributes:
-        row: name of the row that makes the hazard.
-        ends: phases of the task in which the run may end.
-        lost: prefixes of ``namespace/name`` of pods that the hazard may cost; they must be named then.
-        held: whether the old kubelet would end containers too, so that the shield stays until the hazard is gone.
-    """
-
-    row: str
-    ends: frozenset[str] = HOLDS
+    row: str  # name of the row that makes the hazard
+    ends: frozenset[str] = HOLDS  # phases of the task in which the run may end
+    # prefixes of ``namespace/name`` of pods that the hazard may cost; they must be named then
     lost: tuple[str, ...] = ()
+    # whether the old kubelet would end containers too, so that the shield stays until the hazard is gone
     held: bool = False
 
 

@@ -27,45 +27,29 @@ Hazard = Callable[[Cluster], AbstractContextManager[Object]]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One hazard.
+    """One hazard."""
 
-    Attributes:
-        name: its kind and what it is.
-        shows: the check that must find it, and no other.
-        reason: with which reason.
-        make: makes it.
-        new: the version that the NodeUpgrade is for.
-        ends: what the finding does to the upgrade.
-        also: other checks that rightly see the same hazard, or how it was made.
-        spec: differences in the NodeUpgrade.
-    """
-
-    name: str
-    shows: str
-    reason: str
-    make: Hazard
-    new: str = NEW
-    ends: str = REFUSED
-    also: frozenset[str] = frozenset()
-    spec: Mapping[str, object] = field(default_factory=dict)
+    name: str  # its kind and what it is
+    shows: str  # the check that must find it, and no other
+    reason: str  # with which reason
+    make: Hazard  # makes it
+    new: str = NEW  # the version that the NodeUpgrade is for
+    ends: str = REFUSED  # what the finding does to the upgrade
+    also: frozenset[str] = frozenset()  # other checks that rightly see the same hazard, or how it was made
+    spec: Mapping[str, object] = field(default_factory=dict)  # differences in the NodeUpgrade
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a row ended.
-
-    Attributes:
-        said: what the check said.
-        complaints: what is not as it must be; empty if it went well.
-    """
+    """How a row ended."""
 
     row: str
     shows: str
     reason: str
     ended: str
     seconds: float
-    said: str
-    complaints: Sequence[str]
+    said: str  # what the check said
+    complaints: Sequence[str]  # what is not as it must be; empty if it went well
 
 
 def show(cluster: Cluster, row: Row) -> Outcome:

@@ -35,25 +35,20 @@ Key: TypeAlias = tuple[str, str | None, str]
 
 @dataclass(slots=True)
 class InMemoryKube(TypedKube):
-    """The KubeApi port over a dictionary.
+    """The KubeApi port over a dictionary."""
 
-    Attributes:
-        version: the version that it reports.
-        before_write: called with verb and object name before each write; may raise to simulate a crash or refusal.
-        after_write: called likewise after each write, before the response; may raise to simulate a lost response.
-        page_size: objects per page of a list.
-        log: what watches follow; tests drop watches and compact its history here.
-        schemas: whether to reject what does not match our CRDs; without it, the CRDs count as another version's.
-        forbidden: verbs with the plural of a resource that a review of the caller's permissions denies.
-    """
-
-    version: str = "v1.33.13"
+    version: str = "v1.33.13"  # the version that it reports
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    # called with verb and object name before each write; may raise to simulate a crash or refusal
     before_write: Callable[[str, str], None] = lambda _verb, _name: None
+    # called likewise after each write, before the response; may raise to simulate a lost response
     after_write: Callable[[str, str], None] = lambda _verb, _name: None
-    page_size: int = 500
+    page_size: int = 500  # objects per page of a list
+    # what watches follow; tests drop watches and compact its history here
     log: WatchLog = field(default_factory=WatchLog)
+    # whether to reject what does not match our CRDs; without it, the CRDs count as another version's
     schemas: bool = True
+    # verbs with the plural of a resource that a review of the caller's permissions denies
     forbidden: frozenset[tuple[str, str]] = frozenset()
     _objects: dict[Key, Json] = field(default_factory=dict)
     _revision: int = 0

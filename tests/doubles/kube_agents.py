@@ -28,19 +28,14 @@ AGAIN_SECONDS = 5.0
 
 @dataclass(slots=True)
 class SimulatedAgents:
-    """All node sides.
-
-    Attributes:
-        seconds: what each takes on average, whatever the operator adds.
-        spread: by what share of that a node may take more or less; one node always takes the same.
-        vanish: confirms the deletion of a pod, as its kubelet does when the containers have ended.
-    """
+    """All node sides."""
 
     kube: TypedKube
     namespace: str
-    seconds: float
+    seconds: float  # what each takes on average, whatever the operator adds
+    # confirms the deletion of a pod, as its kubelet does when the containers have ended
     vanish: Callable[[str], Awaitable[None]]
-    spread: float = 0.0
+    spread: float = 0.0  # by what share of that a node may take more or less; one node always takes the same
     timing: Timing = field(default_factory=Timing)
     _fleet: FleetSimulator = field(init=False)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)

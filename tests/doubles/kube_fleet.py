@@ -60,21 +60,16 @@ INTERIM = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 
 @dataclass(slots=True)
 class FleetSimulator:
-    """Simulates all nodes of a cluster.
-
-    Attributes:
-        parts: by node; nodes that are not listed succeed.
-        pods_lost: by node, how many agent pods fail before one survives.
-        rejected: by node, why its kubelet rejects agent pods: reason and message.
-        hooks: by template of a hook, how its Jobs end: a condition's type, reason and message; None if they never do.
-            Those that are not listed are complete at the next tick.
-    """
+    """Simulates all nodes of a cluster."""
 
     kube: TypedKube
     namespace: str
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    pods_lost: dict[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)  # by node; nodes that are not listed succeed
+    pods_lost: dict[str, int] = field(default_factory=dict)  # by node, how many agent pods fail before one survives
+    # by node, why its kubelet rejects agent pods: reason and message
     rejected: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # by template of a hook, how its Jobs end: a condition's type, reason and message; None if they never do. Those that
+    # are not listed are complete at the next tick.
     hooks: dict[str, tuple[str, str, str] | None] = field(default_factory=dict)
 
     async def add_node(self, name: str, *, version: str = "v1.30.14", overrides: Json | None = None) -> None:

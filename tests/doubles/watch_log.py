@@ -27,13 +27,9 @@ class Entry:
 
 @dataclass(slots=True)
 class WatchLog:
-    """Entries in order of their revision, and the watches that follow them.
+    """Entries in order of their revision, and the watches that follow them."""
 
-    Attributes:
-        compacted: the newest revision whose entry is forgotten.
-    """
-
-    compacted: int = 0
+    compacted: int = 0  # the newest revision whose entry is forgotten
     _entries: list[Entry] = field(default_factory=list)
     _drops: int = 0
     _bookmarks: int = 0

@@ -17,19 +17,12 @@ _AUTO: Json = {"enum": ["Auto", "Install", "Omit"]}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One value of the chart.
+    """One value of the chart."""
 
-    Attributes:
-        name: path with dots, such as `image.tag`.
-        default: what it is if nobody sets it.
-        schema: JSON schema of it.
-        meaning: one sentence.
-    """
-
-    name: str
-    default: Any
-    schema: Json
-    meaning: str
+    name: str  # path with dots, such as `image.tag`
+    default: Any  # what it is if nobody sets it
+    schema: Json  # JSON schema of it
+    meaning: str  # one sentence
 
 
 def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[Value, ...]:

@@ -16,19 +16,12 @@ _PACKAGE = re.compile(r"\b(?:resource|intstr|v1)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a release computes for one pod.
+    """What a release computes for one pod."""
 
-    Attributes:
-        hashes: the hash of each container, init containers included.
-        qos: the pod's QoS class.
-        uid: the UID of a static pod.
-        error: why the pod could not be read; the rest is empty then.
-    """
-
-    hashes: Mapping[str, str]
-    qos: str
-    uid: str
-    error: str
+    hashes: Mapping[str, str]  # the hash of each container, init containers included
+    qos: str  # the pod's QoS class
+    uid: str  # the UID of a static pod
+    error: str  # why the pod could not be read; the rest is empty then
 
 
 @dataclass(frozen=True, slots=True)

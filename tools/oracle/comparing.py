@@ -29,20 +29,13 @@ GATED_MINORS = range(27, 33)
 
 @dataclass(slots=True)
 class Comparison:
-    """One question, asked for many pods.
-
-    Attributes:
-        compared: how many values both sides gave.
-        refused: how many values kubelethash refused to give; it must not guess.
-        unread: how many pods the release rejected.
-        differing: each difference, and what it is about.
-    """
+    """One question, asked for many pods."""
 
     question: str
-    compared: int = 0
-    refused: int = 0
-    unread: int = 0
-    differing: list[str] = field(default_factory=list)
+    compared: int = 0  # how many values both sides gave
+    refused: int = 0  # how many values kubelethash refused to give; it must not guess
+    unread: int = 0  # how many pods the release rejected
+    differing: list[str] = field(default_factory=list)  # each difference, and what it is about
 
 
 def known_as(version: KubeletVersion) -> KubeletVersion:

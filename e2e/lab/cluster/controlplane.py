@@ -31,17 +31,11 @@ def _ended(pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """The control plane's processes.
+    """The control plane's processes."""
 
-    Attributes:
-        lab: name of the lab.
-        directory: directory of data, logs and PIDs.
-        authority: the authority that issued its certificates.
-    """
-
-    lab: str
-    directory: Path
-    authority: Authority
+    lab: str  # name of the lab
+    directory: Path  # directory of data, logs and PIDs
+    authority: Authority  # the authority that issued its certificates
 
     def command(self, *argv: str) -> list[str]:
         """Return the command line that runs ``argv`` in the lab's network namespace."""

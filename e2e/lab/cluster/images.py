@@ -38,17 +38,12 @@ _BUILD_SECONDS = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image in a file.
+    """An image in a file."""
 
-    Attributes:
-        archive: an OCI archive, importable into containerd under both names below; as a Docker archive, under the tag.
-        tagged: `name:tag`.
-        pinned: `name@sha256:…`.
-    """
-
+    # an OCI archive, importable into containerd under both names below; as a Docker archive, under the tag
     archive: Path
-    tagged: str
-    pinned: str
+    tagged: str  # `name:tag`
+    pinned: str  # `name@sha256:…`
 
 
 def operator(progress: Progress | None = None) -> Image:

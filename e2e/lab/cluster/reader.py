@@ -53,17 +53,11 @@ _CLONE_NEWNET = 0x40000000
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads from the API server in a network namespace.
+    """Reads from the API server in a network namespace."""
 
-    Attributes:
-        namespace: file of the namespace.
-        authority: where the administrator's certificate is.
-        host: address of the API server.
-    """
-
-    namespace: Path
-    authority: Authority
-    host: str = naming.CONTROL_PLANE_ADDRESS
+    namespace: Path  # file of the namespace
+    authority: Authority  # where the administrator's certificate is
+    host: str = naming.CONTROL_PLANE_ADDRESS  # address of the API server
 
     def get(self, resource: str, name: str, *, namespace: str = "", timeout: float = 60) -> Object:
         """Return one object.

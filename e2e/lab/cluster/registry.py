@@ -47,13 +47,9 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Registry:
-    """The registry of a lab.
+    """The registry of a lab."""
 
-    Attributes:
-        lab: the lab.
-    """
-
-    lab: Place
+    lab: Place  # the lab
 
     @property
     def directory(self) -> Path:

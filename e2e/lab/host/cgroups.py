@@ -17,15 +17,10 @@ _V1_FLAGS = {"rw", "ro", "clone_children", "xattr", "cpuset_v2_mode", "noprefix"
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted cgroup hierarchy of the host.
+    """One mounted cgroup hierarchy of the host."""
 
-    Attributes:
-        mount: its mount point.
-        options: the options for mounting it again (``cpu,cpuacct``, ``none,name=systemd``); empty for version 2.
-    """
-
-    mount: Path
-    options: str
+    mount: Path  # its mount point
+    options: str  # the options for mounting it again (``cpu,cpuacct``, ``none,name=systemd``); empty for version 2
 
 
 def parse_hierarchies(mountinfo: str) -> tuple[Hierarchy, ...]:

@@ -18,19 +18,12 @@ _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A requirement for the machine.
+    """A requirement for the machine."""
 
-    Attributes:
-        what: what is required, in words.
-        found: whether it is there.
-        package: the Debian package that provides it, if any.
-        remedy: what to do if no package provides it.
-    """
-
-    what: str
-    found: bool
-    package: str = ""
-    remedy: str = ""
+    what: str  # what is required, in words
+    found: bool  # whether it is there
+    package: str = ""  # the Debian package that provides it, if any
+    remedy: str = ""  # what to do if no package provides it
 
 
 def for_lab() -> list[Requirement]:

@@ -53,13 +53,9 @@ wait $! || true
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What a machine starts from: the files of a directory.
+    """What a machine starts from: the files of a directory."""
 
-    Attributes:
-        directory: where it is.
-    """
-
-    directory: Path
+    directory: Path  # where it is
 
     @property
     def disk(self) -> Path:

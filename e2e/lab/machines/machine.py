@@ -13,25 +13,16 @@ SECURITY = ("apparmor", "selinux")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A virtual machine.
+    """A virtual machine."""
 
-    Attributes:
-        suite: Debian release: kernel 6.1, systemd 252 and containerd 1.6 in bookworm; 6.12, 257 and 1.7 in trixie.
-        cgroup_driver: of runtime and kubelet, on cgroup v2 in any case.
-        security: the kernel's security module; SELinux enforces Debian's own policy.
-        memory: MiB.
-        processors: how many the guest has.
-        swap: MiB; none if 0.
-        noexec_var: whether no program may be executed below ``/var``.
-    """
-
+    # Debian release: kernel 6.1, systemd 252 and containerd 1.6 in bookworm; 6.12, 257 and 1.7 in trixie
     suite: str = "bookworm"
-    cgroup_driver: str = "systemd"
-    security: str = "apparmor"
-    memory: int = 3072
-    processors: int = 2
-    swap: int = 0
-    noexec_var: bool = False
+    cgroup_driver: str = "systemd"  # of runtime and kubelet, on cgroup v2 in any case
+    security: str = "apparmor"  # the kernel's security module; SELinux enforces Debian's own policy
+    memory: int = 3072  # MiB
+    processors: int = 2  # how many the guest has
+    swap: int = 0  # MiB; none if 0
+    noexec_var: bool = False  # whether no program may be executed below ``/var``
 
     def __post_init__(self) -> None:
         for value, known in ((self.suite, SUITES), (self.cgroup_driver, DRIVERS), (self.security, SECURITY)):

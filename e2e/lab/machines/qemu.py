@@ -22,22 +22,14 @@ _ANSWER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """What the emulator starts.
-
-    Attributes:
-        kernel: the kernel's file.
-        initrd: its initial file system.
-        disk: the image of the disk.
-        directory: where its console is recorded and its control socket is.
-        accelerator: ``kvm`` or ``tcg``.
-    """
+    """What the emulator starts."""
 
     machine: Machine
-    kernel: Path
-    initrd: Path
-    disk: Path
-    directory: Path
-    accelerator: str
+    kernel: Path  # the kernel's file
+    initrd: Path  # its initial file system
+    disk: Path  # the image of the disk
+    directory: Path  # where its console is recorded and its control socket is
+    accelerator: str  # ``kvm`` or ``tcg``
 
     @property
     def console(self) -> Path:

@@ -27,19 +27,12 @@ def public_key(directory: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
-    """The way to one machine.
+    """The way to one machine."""
 
-    Attributes:
-        lab: the lab's directory, where its key is.
-        directory: where the sockets of the connection are.
-        namespace: network namespace from which the machine is reached.
-        address: the machine's.
-    """
-
-    lab: Path
-    directory: Path
-    namespace: str
-    address: str
+    lab: Path  # the lab's directory, where its key is
+    directory: Path  # where the sockets of the connection are
+    namespace: str  # network namespace from which the machine is reached
+    address: str  # the machine's
 
     @property
     def _words(self) -> list[str]:

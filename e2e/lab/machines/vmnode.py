@@ -31,12 +31,9 @@ class VmNode(Node):
 
     Its file system is at ``disk``: what is in the image until it is on for the first time, and the machine's own,
     through ssh, while it is on.
-
-    Attributes:
-        machine: what kind of machine it is.
     """
 
-    machine: Machine = field(default_factory=Machine)
+    machine: Machine = field(default_factory=Machine)  # what kind of machine it is
 
     @property
     def image(self) -> Path:

@@ -32,43 +32,27 @@ PLENTY_OF_INOTIFY = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """What is recorded about a node.
-
-    Attributes:
-        kubelet: version last installed by the lab; an operator may have changed it since.
-        pid: PID 1 of the node as the host sees it, 0 when it is off.
-        started: its start time in clock ticks, so that a reused PID is not mistaken for it.
-        launcher: the process on the host that waits for PID 1.
-        runtime: name of its container runtime.
-        kubeadm: version of the kubeadm that configures its kubelet; empty if the lab does.
-        machine: the virtual machine that it is, as an object of JSON; ``None`` for a node in namespaces.
-        slowness: how many times slower than this machine it is.
-    """
+    """What is recorded about a node."""
 
     number: int
-    kubelet: str
-    pid: int = 0
-    started: int = 0
-    launcher: int = 0
-    runtime: str = "containerd"
-    kubeadm: str = ""
+    kubelet: str  # version last installed by the lab; an operator may have changed it since
+    pid: int = 0  # PID 1 of the node as the host sees it, 0 when it is off
+    started: int = 0  # its start time in clock ticks, so that a reused PID is not mistaken for it
+    launcher: int = 0  # the process on the host that waits for PID 1
+    runtime: str = "containerd"  # name of its container runtime
+    kubeadm: str = ""  # version of the kubeadm that configures its kubelet; empty if the lab does
+    # the virtual machine that it is, as an object of JSON; None for a node in namespaces
     machine: dict[str, Any] | None = None
-    slowness: float = 1.0
+    slowness: float = 1.0  # how many times slower than this machine it is
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Handle on a node; its state is in files, so that any process may have one.
+    """Handle on a node; its state is in files, so that any process may have one."""
 
-    Attributes:
-        lab: name of the lab.
-        name: name of the node, also in Kubernetes.
-        directory: the node's directory in the lab's state.
-    """
-
-    lab: str
-    name: str
-    directory: Path
+    lab: str  # name of the lab
+    name: str  # name of the node, also in Kubernetes
+    directory: Path  # the node's directory in the lab's state
 
     @property
     def record(self) -> NodeRecord:

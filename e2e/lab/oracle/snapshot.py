@@ -9,36 +9,25 @@ from typing import TypeVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerInstance:
-    """One container as the CRI, containerd's store and the kernel know it.
-
-    Attributes:
-        pod: namespace/name of its pod.
-        pod_uid: the pod's UID, as written into the container's labels.
-        state: ``CONTAINER_RUNNING``, ``CONTAINER_EXITED``, ``CONTAINER_CREATED`` or ``CONTAINER_UNKNOWN``.
-        created_at: nanoseconds since 1970, as are ``started_at`` and ``finished_at``; 0 if it did not happen.
-        pid: in the node's PID namespace; 0 when it does not run.
-        process_start: ``/proc/PID/stat`` field 22, clock ticks since the host's boot; None when there is no process.
-        monitor_pid: PID of its parent, the shim; None when there is no process.
-        stored_hash: the kubelet's hash in containerd's store; empty if there is none.
-        served_hash: the kubelet's hash as the CRI answers it, from containerd's memory.
-    """
+    """One container as the CRI, containerd's store and the kernel know it."""
 
     id: str
     name: str
-    pod: str
-    pod_uid: str
+    pod: str  # namespace/name of its pod
+    pod_uid: str  # the pod's UID, as written into the container's labels
     sandbox_id: str
-    state: str
+    state: str  # ``CONTAINER_RUNNING``, ``CONTAINER_EXITED``, ``CONTAINER_CREATED`` or ``CONTAINER_UNKNOWN``
     attempt: int
-    created_at: int
+    created_at: int  # nanoseconds since 1970, as are ``started_at`` and ``finished_at``; 0 if it did not happen
     started_at: int
     finished_at: int
     exit_code: int
-    pid: int
+    pid: int  # in the node's PID namespace; 0 when it does not run
+    # ``/proc/PID/stat`` field 22, clock ticks since the host's boot; None when there is no process
     process_start: int | None
-    monitor_pid: int | None
-    stored_hash: str
-    served_hash: str
+    monitor_pid: int | None  # PID of its parent, the shim; None when there is no process
+    stored_hash: str  # the kubelet's hash in containerd's store; empty if there is none
+    served_hash: str  # the kubelet's hash as the CRI answers it, from containerd's memory
 
     @property
     def running(self) -> bool:
@@ -48,24 +37,19 @@ class ContainerInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxInstance:
-    """One pod sandbox; the attributes are those of ``ContainerInstance``.
-
-    Attributes:
-        state: ``SANDBOX_READY`` or ``SANDBOX_NOTREADY``.
-        address: the pod's address; empty on the host's network.
-    """
+    """One pod sandbox; the attributes are those of ``ContainerInstance``."""
 
     id: str
     name: str
     pod: str
     pod_uid: str
-    state: str
+    state: str  # ``SANDBOX_READY`` or ``SANDBOX_NOTREADY``
     attempt: int
     created_at: int
     pid: int
     process_start: int | None
     monitor_pid: int | None
-    address: str
+    address: str  # the pod's address; empty on the host's network
 
     @property
     def running(self) -> bool:
@@ -94,18 +78,13 @@ class NodeSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One way in which an instance differs.
+    """One way in which an instance differs."""
 
-    Attributes:
-        kind: ``container`` or ``sandbox``.
-        change: ``gone``, ``new``, or the name of the attribute that changed.
-    """
-
-    kind: str
+    kind: str  # ``container`` or ``sandbox``
     id: str
     pod: str
     name: str
-    change: str
+    change: str  # ``gone``, ``new``, or the name of the attribute that changed
     before: str = ""
     after: str = ""
 

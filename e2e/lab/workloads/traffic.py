@@ -24,29 +24,18 @@ END_SECONDS = 30 * PATIENCE
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficReport:
-    """What was noticed, over all Services, pods and nodes of a lab.
+    """What was noticed, over all Services, pods and nodes of a lab."""
 
-    Attributes:
-        seconds: how long it was watched.
-        endpoints: how many addresses were ready when the watch began or later.
-        endpoints_lost: how many of these were not ready for a while, and which pods they belong to.
-        endpoint_seconds_lost: for how long, added up.
-        pods_unready: pods whose condition Ready was not True for a while although they were not being deleted.
-        nodes_not_ready: seconds for which any node's condition Ready was not True.
-        requests: HTTP requests made, directly to the pods' addresses.
-        failed: how many of these were not answered with 200.
-        slowest: seconds of the slowest answer.
-    """
-
-    seconds: float
-    endpoints: int
-    endpoints_lost: tuple[str, ...]
-    endpoint_seconds_lost: float
+    seconds: float  # how long it was watched
+    endpoints: int  # how many addresses were ready when the watch began or later
+    endpoints_lost: tuple[str, ...]  # how many of these were not ready for a while, and which pods they belong to
+    endpoint_seconds_lost: float  # for how long, added up
+    # pods whose condition Ready was not True for a while although they were not being deleted
     pods_unready: tuple[str, ...]
-    nodes_not_ready: float
-    requests: int
-    failed: int
-    slowest: float
+    nodes_not_ready: float  # seconds for which any node's condition Ready was not True
+    requests: int  # HTTP requests made, directly to the pods' addresses
+    failed: int  # how many of these were not answered with 200
+    slowest: float  # seconds of the slowest answer
 
 
 @dataclass

@@ -32,13 +32,9 @@ from nodeupgrade.ports.disk import Disk
 
 @dataclass(frozen=True, slots=True)
 class NodeArtifacts:
-    """Implements ports.artifacts.Artifacts.
+    """Implements ports.artifacts.Artifacts."""
 
-    Attributes:
-        root: mount point of the node's root directory.
-    """
-
-    root: Path
+    root: Path  # mount point of the node's root directory
 
     def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
         download(url, Path(target), expected, reach)

@@ -54,13 +54,9 @@ PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process that made a connection, at that time.
+    """The process that made a connection, at that time."""
 
-    Attributes:
-        pid: in our PID namespace; 0 for a process outside of it.
-    """
-
-    pid: int
+    pid: int  # in our PID namespace; 0 for a process outside of it
     uid: int
 
 

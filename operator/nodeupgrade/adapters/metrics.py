@@ -38,20 +38,14 @@ class MetricSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """One metric.
+    """One metric."""
 
-    Attributes:
-        base: its name without the prefix, and without the ending that Prometheus' format adds.
-        meaning: what it says: its help text, and its row in the documentation.
-        buckets: upper bounds of a histogram's buckets, in seconds.
-    """
-
-    base: str
+    base: str  # its name without the prefix, and without the ending that Prometheus' format adds
     kind: MetricKind
     subject: MetricSubject
-    meaning: str
+    meaning: str  # what it says: its help text, and its row in the documentation
     labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = field(default=(), kw_only=True)
+    buckets: tuple[float, ...] = field(default=(), kw_only=True)  # upper bounds of a histogram's buckets, in seconds
 
     @property
     def name(self) -> str:
@@ -146,17 +140,12 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerState:
-    """State of an informer.
-
-    Attributes:
-        silence: seconds since the last event.
-        relists: number of lists, by reason.
-    """
+    """State of an informer."""
 
     kind: str
     synced: bool
-    silence: float
-    relists: Mapping[str, int]
+    silence: float  # seconds since the last event
+    relists: Mapping[str, int]  # number of lists, by reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,17 +32,11 @@ class StillNeededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What runs have left on a node.
+    """What runs have left on a node."""
 
-    Attributes:
-        removable: kubelets that are kept for going back.
-        directories: those of drop-ins, which go if nothing is in them.
-        staying: what stays in place, and why.
-    """
-
-    removable: tuple[PurePosixPath, ...]
-    directories: tuple[PurePosixPath, ...]
-    staying: tuple[str, ...]
+    removable: tuple[PurePosixPath, ...]  # kubelets that are kept for going back
+    directories: tuple[PurePosixPath, ...]  # those of drop-ins, which go if nothing is in them
+    staying: tuple[str, ...]  # what stays in place, and why
 
 
 def look(runs: AgentRuns, files: FilesView) -> Leftovers:

@@ -43,11 +43,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """Prepares one attempt at upgrading this node.
-
-    Attributes:
-        failpoint: every new plan passes through it; a test may spoil the plan there.
-    """
+    """Prepares one attempt at upgrading this node."""
 
     settings: AgentSettings
     host: Host
@@ -56,7 +52,7 @@ class Preparation:
     examiner: Examiner
     artifacts: Artifacts
     report: ReportStatus
-    failpoint: Callable[[RunPlan], RunPlan]
+    failpoint: Callable[[RunPlan], RunPlan]  # every new plan passes through it; a test may spoil the plan there
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
         """Stage and plan.
@@ -122,18 +118,12 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The newest run other than the present one.
+    """The newest run other than the present one."""
 
-    Attributes:
-        attempt: its last attempt.
-        journal: journal of that attempt, which may still be going on.
-        earlier: journals of the attempts before.
-    """
-
-    attempt: RunId
+    attempt: RunId  # its last attempt
     plan: RunPlan
-    journal: Journal
-    earlier: tuple[Journal, ...]
+    journal: Journal  # journal of that attempt, which may still be going on
+    earlier: tuple[Journal, ...]  # journals of the attempts before
 
 
 class EarlierRuns:

@@ -34,34 +34,24 @@ def bundles_on(files: FilesView) -> PurePosixPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """The agent's node, task and run, and the paths in its pod.
-
-    Attributes:
-        host: mount point of the node's root directory.
-        bundle: the bundle in the agent's image.
-        copied: where the agent keeps a kubelet that it only examines, in its own pod.
-        files: directory with one directory for each file of ``spec.files`` from a ConfigMap or Secret.
-        approved: ``api.task.approval`` of the task for which the operator created this agent; None to trust the task.
-        allowed: what the operator's configuration allows; None to trust the task.
-        artifact_pod: the pod that takes files out of the artifact's image; None if there is none.
-        from_image: the directory of the node with these files; None as long as it is not known.
-        api_servers: addresses of the API server, as far as the environment tells.
-        reach: what a kubelet may be downloaded from.
-    """
+    """The agent's node, task and run, and the paths in its pod."""
 
     node: NodeName
     task: str
     run_id: RunId
-    host: Path = Path("/host")
-    bundle: Path = Path(DEFAULT_LOCATION)
-    copied: Path = Path(BORROWED)
+    host: Path = Path("/host")  # mount point of the node's root directory
+    bundle: Path = Path(DEFAULT_LOCATION)  # the bundle in the agent's image
+    copied: Path = Path(BORROWED)  # where the agent keeps a kubelet that it only examines, in its own pod
+    # directory with one directory for each file of ``spec.files`` from a ConfigMap or Secret
     files: Path = Path(FROM_OBJECTS)
+    # ``api.task.approval`` of the task for which the operator created this agent; None to trust the task
     approved: str | None = None
-    allowed: Allowed | None = None
-    artifact_pod: PodUid | None = None
+    allowed: Allowed | None = None  # what the operator's configuration allows; None to trust the task
+    artifact_pod: PodUid | None = None  # the pod that takes files out of the artifact's image; None if there is none
+    # the directory of the node with these files; None as long as it is not known
     from_image: PurePosixPath | None = None
-    api_servers: tuple[str, ...] = ()
-    reach: Reach = field(default_factory=Reach)
+    api_servers: tuple[str, ...] = ()  # addresses of the API server, as far as the environment tells
+    reach: Reach = field(default_factory=Reach)  # what a kubelet may be downloaded from
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":

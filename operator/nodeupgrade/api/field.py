@@ -16,16 +16,11 @@ from nodeupgrade.api.values import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that a value must meet, beyond its shape.
+    """A condition that a value must meet, beyond its shape."""
 
-    Attributes:
-        cel: the rule as the API server evaluates it.
-        message: what is wrong and what to do.
-        advisory: whether the control plane only warns, since work can go on; the API server rejects the value anyway.
-    """
-
-    cel: str
-    message: str
+    cel: str  # the rule as the API server evaluates it
+    message: str  # what is wrong and what to do
+    # whether the control plane only warns, since work can go on; the API server rejects the value anyway
     advisory: bool = False
 
 
@@ -54,43 +49,34 @@ class Field:
     """Declares a field, an item of a list or map or, as ``SCHEMA`` of a class, every object of that class.
 
     Of several annotations, later ones override earlier ones, except that rules, transitions and checks add up.
-
-    Attributes:
-        description: for people who read the manifest or ask ``kubectl explain``.
-        expected: what to write instead of an invalid value; derived from the bounds if empty.
-        enum: the values that a string may have; for an enumeration, all of its members by default.
-        open: whether a string may have values other than the enumeration's members, which a newer writer may know.
-        positive: whether a duration must be greater than zero.
-        first: properties of an object that its CRD lists before all others.
-        defaulted: whether the API server fills in the field's default.
-        default: the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m).
-        mutable: whether it may be changed after the rollout was accepted.
-        resolved: whether a program copied the value from validated input. Then only its size is bounded, and durations
-            are numbers of seconds.
     """
 
-    description: str = ""
-    expected: str = ""
+    description: str = ""  # for people who read the manifest or ask ``kubectl explain``
+    expected: str = ""  # what to write instead of an invalid value; derived from the bounds if empty
     minimum: int | None = None
     maximum: int | None = None
     min_length: int = 0
     max_length: int | None = None
     pattern: str = ""
-    enum: tuple[str, ...] = ()
+    enum: tuple[str, ...] = ()  # the values that a string may have; for an enumeration, all of its members by default
+    # whether a string may have values other than the enumeration's members, which a newer writer may know
     open: bool = False
-    positive: bool = False
+    positive: bool = False  # whether a duration must be greater than zero
     min_properties: int = 0
     max_properties: int | None = None
     max_items: int | None = None
     list_type: ListType = ListType.ATOMIC
     list_map_key: str = ""
-    first: tuple[str, ...] = ()
-    defaulted: bool = False
+    first: tuple[str, ...] = ()  # properties of an object that its CRD lists before all others
+    defaulted: bool = False  # whether the API server fills in the field's default
+    # the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m)
     default: object = None
     rules: tuple[Rule, ...] = ()
     transitions: tuple[TransitionRule, ...] = ()
     checks: tuple[Check, ...] = ()
-    mutable: bool = False
+    mutable: bool = False  # whether it may be changed after the rollout was accepted
+    # whether a program copied the value from validated input. Then only its size is bounded, and durations are numbers
+    # of seconds.
     resolved: bool = False
 
     def overridden(self, later: "Field") -> "Field":

@@ -26,18 +26,12 @@ class Severity(Enum):
 
 
 class Reason(StrEnum):
-    """Why something was refused, skipped or held, or how it ended.
-
-    Attributes:
-        meaning: what the reason means, in one sentence.
-        remedy: what a person can do about it, in one sentence.
-        severity: the usual severity; a particular finding may have another one.
-    """
+    """Why something was refused, skipped or held, or how it ended."""
 
     _value_: str
-    meaning: str
-    remedy: str
-    severity: Severity
+    meaning: str  # what the reason means, in one sentence
+    remedy: str  # what a person can do about it, in one sentence
+    severity: Severity  # the usual severity; a particular finding may have another one
 
     def __new__(
         cls, value: str, meaning: str = "", remedy: str = NOTHING_TO_DO, severity: Severity = Severity.REFUSE

@@ -34,18 +34,13 @@ class Readable(Protocol):
 
 @dataclass(slots=True)
 class Position:
-    """The position of a value, and of the values in it.
+    """The position of a value, and of the values in it."""
 
-    Attributes:
-        line: the line where it begins, counted from 1.
-        fields: for a map, the line of each key and the position of its value.
-        items: for a list, the positions of its items.
-        repeated: for a map, duplicate keys with the line of the repetition.
-    """
-
-    line: int
+    line: int  # the line where it begins, counted from 1
+    # for a map, the line of each key and the position of its value
     fields: dict[str, tuple[int, "Position"]] = field(default_factory=dict)
-    items: list["Position"] = field(default_factory=list)
+    items: list["Position"] = field(default_factory=list)  # for a list, the positions of its items
+    # for a map, duplicate keys with the line of the repetition
     repeated: list[tuple[str, int]] = field(default_factory=list)
 
 

@@ -25,27 +25,16 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """The settings that the operator's Deployment decides.
+    """The settings that the operator's Deployment decides."""
 
-    Attributes:
-        agents: image and namespace of agent pods.
-        node: the node that the operator runs on, which is upgraded last.
-        pod: the name of the operator's pod, or of its machine; tells its replicas apart.
-        kubeconfig: for running outside a cluster; None inside.
-        liveness: URL at which to answer the liveness probe.
-        metrics_host: address on which to serve metrics to Prometheus.
-        metrics_port: port on which to serve metrics.
-        configuration: the servers that the operator may speak to.
-    """
-
-    agents: AgentPodSettings
-    node: str | None = None
-    pod: str = "operator"
-    kubeconfig: Path | None = None
-    liveness: str = DEFAULT_LIVENESS
-    metrics_host: str = ""
-    metrics_port: int = 0
-    configuration: Configuration = field(default_factory=Configuration)
+    agents: AgentPodSettings  # image and namespace of agent pods
+    node: str | None = None  # the node that the operator runs on, which is upgraded last
+    pod: str = "operator"  # the name of the operator's pod, or of its machine; tells its replicas apart
+    kubeconfig: Path | None = None  # for running outside a cluster; None inside
+    liveness: str = DEFAULT_LIVENESS  # URL at which to answer the liveness probe
+    metrics_host: str = ""  # address on which to serve metrics to Prometheus
+    metrics_port: int = 0  # port on which to serve metrics
+    configuration: Configuration = field(default_factory=Configuration)  # the servers that the operator may speak to
 
 
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:

@@ -21,32 +21,21 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingEndpoint:
-    """A kubelet's serving address and certificates.
-
-    Attributes:
-        certificates: in PEM; a server that presents none of them is not the kubelet.
-    """
+    """A kubelet's serving address and certificates."""
 
     address: str
     port: int
-    certificates: bytes
+    certificates: bytes  # in PEM; a server that presents none of them is not the kubelet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStart:
-    """What a kubelet that is run for a try gets to see.
+    """What a kubelet that is run for a try gets to see."""
 
-    Attributes:
-        words: its arguments, without the program.
-        environment: its environment variables.
-        files: content by absolute path.
-        directories: absolute paths of directories that exist, even if no file in them is given.
-    """
-
-    words: tuple[str, ...]
-    environment: Mapping[str, str]
-    files: Mapping[str, bytes]
-    directories: tuple[str, ...] = ()
+    words: tuple[str, ...]  # its arguments, without the program
+    environment: Mapping[str, str]  # its environment variables
+    files: Mapping[str, bytes]  # content by absolute path
+    directories: tuple[str, ...] = ()  # absolute paths of directories that exist, even if no file in them is given
 
 
 class Kubelet(Protocol):

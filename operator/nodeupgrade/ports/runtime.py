@@ -24,18 +24,12 @@ __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeImage:
-    """Stored metadata of one container, byte for byte, so that it can be restored exactly.
-
-    Attributes:
-        encoding: the runtime's type tag for the bytes; empty if it has none.
-        data: the bytes.
-        hashes: the hash annotations read from these bytes.
-    """
+    """Stored metadata of one container, byte for byte, so that it can be restored exactly."""
 
     container_id: ContainerId
-    encoding: str
-    data: bytes
-    hashes: StoredHashes
+    encoding: str  # the runtime's type tag for the bytes; empty if it has none
+    data: bytes  # the bytes
+    hashes: StoredHashes  # the hash annotations read from these bytes
 
 
 # What a container runtime can tell about its own restart. The engine asks before it plans a run.

@@ -137,17 +137,12 @@ def abort(writer: Writer) -> None:
 
 @dataclass
 class FaultyProxy:
-    """Passes everything on but for the faults, each of which happens so many times.
-
-    Attributes:
-        seen: method and path of every request, in order.
-        harmed: likewise, of those that went wrong.
-    """
+    """Passes everything on but for the faults, each of which happens so many times."""
 
     server: ApiServer
     port: int = 0
-    seen: list[Request] = field(default_factory=list)
-    harmed: list[Request] = field(default_factory=list)
+    seen: list[Request] = field(default_factory=list)  # method and path of every request, in order
+    harmed: list[Request] = field(default_factory=list)  # likewise, of those that went wrong
     _faults: list[_Fault] = field(default_factory=list)
     _exchanges: dict[asyncio.Task[None], set[Writer]] = field(default_factory=dict)
 

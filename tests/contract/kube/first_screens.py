@@ -56,18 +56,13 @@ TOOK = re.compile(r"(?<=[ (])(\d+m)?\d+s(?=[ )]|$)")
 
 @dataclass
 class FirstHour:
-    """A rollout over one node, the operator that looks after it, and a person who looks.
-
-    Attributes:
-        name: of the rollout.
-        node: the node of the rollout.
-    """
+    """A rollout over one node, the operator that looks after it, and a person who looks."""
 
     server: ApiServer
     admin: KubeClient
     operator: Passes
-    name: str
-    node: str = field(init=False)
+    name: str  # of the rollout
+    node: str = field(init=False)  # the node of the rollout
 
     def __post_init__(self) -> None:
         self.node = f"node-{self.name}"

@@ -33,17 +33,12 @@ SECONDS = 240.0
 
 @dataclass
 class Cluster:
-    """An API server as everybody sees it, and as the operator does, to whom answers are lost.
-
-    Attributes:
-        lost: the writes whose answer was lost.
-        sweep: does what the kubelet does with deleted pods.
-    """
+    """An API server as everybody sees it, and as the operator does, to whom answers are lost."""
 
     everybody: TypedKube
     operator: TypedKube
-    lost: Counter[str] = field(default_factory=Counter)
-    sweep: Callable[[], Awaitable[None]] | None = None
+    lost: Counter[str] = field(default_factory=Counter)  # the writes whose answer was lost
+    sweep: Callable[[], Awaitable[None]] | None = None  # does what the kubelet does with deleted pods
 
 
 class Forgetful(WriteThrough):

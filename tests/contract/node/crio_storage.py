@@ -83,19 +83,13 @@ class Loaded:
 
 @dataclass
 class Storage:
-    """One graph root and run root.
-
-    Attributes:
-        shown: the same directory, as the node names it.
-        find: finds a process that runs, as the OCI runtime would.
-        handler_fails: the program that is asked about containers cannot be run.
-        sandboxes: name, UID, PID (0 where the pod has no process of its own) and readiness of each.
-    """
+    """One graph root and run root."""
 
     root: Path
-    shown: str
-    find: Callable[[int], Process | None]
-    handler_fails: bool = False
+    shown: str  # the same directory, as the node names it
+    find: Callable[[int], Process | None]  # finds a process that runs, as the OCI runtime would
+    handler_fails: bool = False  # the program that is asked about containers cannot be run
+    # name, UID, PID (0 where the pod has no process of its own) and readiness of each
     sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property

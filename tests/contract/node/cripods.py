@@ -19,15 +19,10 @@ CGROUP_PARENT = "/contract.slice"
 
 @dataclass(slots=True)
 class CriPods:
-    """Makes host-network pods with one container each, and removes them.
+    """Makes host-network pods with one container each, and removes them."""
 
-    Attributes:
-        socket: of the runtime.
-        image: one the runtime holds; it has ``sleep`` and ``sh``.
-    """
-
-    socket: Path
-    image: str
+    socket: Path  # of the runtime
+    image: str  # one the runtime holds; it has ``sleep`` and ``sh``
     made: dict[ContainerId, str] = field(default_factory=dict)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 

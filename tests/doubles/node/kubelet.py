@@ -71,11 +71,7 @@ class Behaviour(StrEnum):
 
 @dataclass(slots=True)
 class KubeletProcess:
-    """One run of the program.
-
-    Attributes:
-        expected: the hashes that it accepts, by namespace, pod and container.
-    """
+    """One run of the program."""
 
     pid: int
     version: KubeletVersion
@@ -84,6 +80,7 @@ class KubeletProcess:
     stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
+    # the hashes that it accepts, by namespace, pod and container
     expected: dict[tuple[str, str, str], frozenset[HashValue]] = field(default_factory=dict)
 
 

@@ -32,18 +32,12 @@ IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER, SHIELD})
 
 @dataclass(slots=True)
 class KubeletUnit:
-    """What systemd holds in memory about the kubelet's unit; a reboot clears it.
+    """What systemd holds in memory about the kubelet's unit; a reboot clears it."""
 
-    Attributes:
-        arguments: as of the last time unit files were read.
-        waiting: it exited and is about to be restarted automatically.
-        program: as of the last time unit files were read.
-    """
-
-    arguments: tuple[str, ...]
-    program: str = PROGRAM
+    arguments: tuple[str, ...]  # as of the last time unit files were read
+    program: str = PROGRAM  # as of the last time unit files were read
     fenced: bool = False
-    waiting: bool = False
+    waiting: bool = False  # it exited and is about to be restarted automatically
     restarts: int = 0
     result: str = "success"
 

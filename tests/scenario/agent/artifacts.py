@@ -12,14 +12,10 @@ from tests.doubles.node.simulated import SimulatedNode
 
 @dataclass(frozen=True)
 class SimulatedArtifacts:
-    """Implements ports.artifacts.Artifacts.
-
-    Attributes:
-        root: where the agent sees the node's root directory.
-    """
+    """Implements ports.artifacts.Artifacts."""
 
     node: SimulatedNode
-    root: Path
+    root: Path  # where the agent sees the node's root directory
 
     def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
         raise AssertionError(f"nothing is downloaded here: {url} to {target}, {expected}, {reach}")

@@ -142,21 +142,13 @@ class Kube:
 
 @dataclass
 class ControlPlane:
-    """As much of a control plane and its API server as the readiness guard takes.
+    """As much of a control plane and its API server as the readiness guard takes."""
 
-    Attributes:
-        answers: whether it answers, and with which moment; ``None``: it does not.
-        in_force_after: how often the guard is tried before it is in force.
-        usable: whether the kubelet's credentials are.
-        asked: every request, once.
-        tried: every path whose patch was tried as the kubelet.
-    """
-
-    answers: Callable[[], GuardGrant] | None = None
-    in_force_after: int = 0
-    usable: bool = True
-    asked: list[str] = field(default_factory=list)
-    tried: list[str] = field(default_factory=list)
+    answers: Callable[[], GuardGrant] | None = None  # whether it answers, and with which moment; None: it does not
+    in_force_after: int = 0  # how often the guard is tried before it is in force
+    usable: bool = True  # whether the kubelet's credentials are
+    asked: list[str] = field(default_factory=list)  # every request, once
+    tried: list[str] = field(default_factory=list)  # every path whose patch was tried as the kubelet
 
     def see(self, kube: Kube) -> None:
         """Answer what is asked, if anything is."""
@@ -184,24 +176,17 @@ class ControlPlane:
 
 @dataclass
 class World:
-    """One node about to be upgraded, and its agent.
-
-    Attributes:
-        hook: see Hook.
-        moments: every moment at which control was handed away.
-        environment: of the agent's process.
-        executor_works: otherwise systemd starts it and it is gone at once.
-    """
+    """One node about to be upgraded, and its agent."""
 
     root: Path
     node: SimulatedNode
     kube: Kube
     runs: RunStore
     settings: AgentSettings
-    hook: Hook = quiet
-    moments: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    executor_works: bool = True
+    hook: Hook = quiet  # see Hook
+    moments: list[str] = field(default_factory=list)  # every moment at which control was handed away
+    environment: dict[str, str] = field(default_factory=dict)  # of the agent's process
+    executor_works: bool = True  # otherwise systemd starts it and it is gone at once
     control_plane: ControlPlane = field(default_factory=ControlPlane)
 
     def __post_init__(self) -> None:

@@ -44,11 +44,7 @@ class Crash(Exception):
 
 @dataclass
 class Scene:
-    """A cluster, its node sides, and an operator that can die.
-
-    Attributes:
-        written: called after each write of the operator.
-    """
+    """A cluster, its node sides, and an operator that can die."""
 
     parts: dict[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)
@@ -64,7 +60,7 @@ class Scene:
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
     idle_time: timedelta = IDLE
-    written: Callable[[], None] = lambda: None
+    written: Callable[[], None] = lambda: None  # called after each write of the operator
 
     def __post_init__(self) -> None:
         self.now = self.start

@@ -33,16 +33,13 @@ HAPPENINGS = ("node", "node and task", "task", "machine", "register", "upgraded"
 
 @dataclass
 class Trial:
-    """One rollout, and what is known of its failures without asking it.
-
-    Attributes:
-        failed: UIDs of the Nodes of which a failing verdict was seen since the last retry, with their names.
-        ended: when the rollout ended that was looked at last; Nodes that register later are none of its own.
-    """
+    """One rollout, and what is known of its failures without asking it."""
 
     seed: int
+    # UIDs of the Nodes of which a failing verdict was seen since the last retry, with their names
     failed: dict[str, str] = field(default_factory=dict)
     handled: str = ""
+    # when the rollout ended that was looked at last; Nodes that register later are none of its own
     ended: datetime | None = None
 
     def __post_init__(self) -> None:

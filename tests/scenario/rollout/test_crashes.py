@@ -18,22 +18,15 @@ from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """How a rollout of two nodes goes.
+    """How a rollout of two nodes goes."""
 
-    Attributes:
-        parts: what the nodes do; after the first of ``then`` they succeed.
-        then: edits of the NodeUpgrade, each made when nothing more comes of what was there before.
-        guard: whether the readiness guard is installed.
-        patience: steps without anything new after which nothing more is expected.
-        idle_time: how long such a step takes.
-    """
-
+    # what the nodes do; after the first of ``then`` they succeed
     parts: Mapping[str, Part] = field(default_factory=dict)
     spec: Json = field(default_factory=dict)
-    then: tuple[Json, ...] = ()
-    guard: bool = False
-    patience: int = 3
-    idle_time: timedelta = IDLE
+    then: tuple[Json, ...] = ()  # edits of the NodeUpgrade, each made when nothing more comes of what was there before
+    guard: bool = False  # whether the readiness guard is installed
+    patience: int = 3  # steps without anything new after which nothing more is expected
+    idle_time: timedelta = IDLE  # how long such a step takes
 
 
 def annotated(key: str, value: str) -> Json:

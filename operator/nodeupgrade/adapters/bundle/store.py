@@ -32,17 +32,11 @@ class Labels(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBundles:
-    """Implements ports.bundles.Bundles.
+    """Implements ports.bundles.Bundles."""
 
-    Attributes:
-        source: the bundle in this program's image.
-        parent: directory of the bundles on the node, as this process sees it.
-        on_node: the same directory, as the node sees it.
-    """
-
-    source: Path
-    parent: Path
-    on_node: PurePosixPath
+    source: Path  # the bundle in this program's image
+    parent: Path  # directory of the bundles on the node, as this process sees it
+    on_node: PurePosixPath  # the same directory, as the node sees it
 
     def stage(self) -> PurePosixPath:
         try:

@@ -20,17 +20,12 @@ from nodeupgrade.ports.runtime import BeforeImage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """The calls that the rescue script sends to containerd's socket.
-
-    Attributes:
-        restore: one call per container; repeating one is harmless.
-        listing: the call that lists the running containers.
-        wrong: byte strings of the new hashes; the answer to ``listing`` contains one while containerd serves it.
-    """
+    """The calls that the rescue script sends to containerd's socket."""
 
     socket: str
-    restore: tuple[Call, ...]
-    listing: Call
+    restore: tuple[Call, ...]  # one call per container; repeating one is harmless
+    listing: Call  # the call that lists the running containers
+    # byte strings of the new hashes; the answer to ``listing`` contains one while containerd serves it
     wrong: tuple[bytes, ...]
 
 

@@ -49,18 +49,12 @@ def find_next_start(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerdStart:
-    """A parsed command line of containerd.
-
-    Attributes:
-        config: its configuration file; it need not exist unless it is ``named`` on the command line.
-        named: whether the command line names the configuration file.
-        others: all other flags, each followed by its value.
-    """
+    """A parsed command line of containerd."""
 
     program: str
-    config: str
-    named: bool
-    others: tuple[str, ...]
+    config: str  # its configuration file; it need not exist unless it is ``named`` on the command line
+    named: bool  # whether the command line names the configuration file
+    others: tuple[str, ...]  # all other flags, each followed by its value
 
     def words(self, config: str | None) -> tuple[str, ...]:
         """Return the command line with that configuration file, or with the unit's own if ``None``."""

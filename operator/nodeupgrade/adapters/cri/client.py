@@ -224,14 +224,11 @@ STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All containers and sandboxes, listed at the same moment.
-
-    Attributes:
-        pids: PID of the first process, by container or sandbox id; may include containers that are gone.
-    """
+    """All containers and sandboxes, listed at the same moment."""
 
     containers: tuple[pb.Container, ...]
     sandboxes: tuple[pb.PodSandbox, ...]
+    # PID of the first process, by container or sandbox id; may include containers that are gone
     pids: Mapping[str, int]
 
     def pods(self) -> dict[str, PodRef]:

@@ -39,38 +39,23 @@ ASK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the judgement depends on.
+    """What the judgement depends on."""
 
-    Attributes:
-        raised: whether the shield is raised; if not, everything is passed on.
-        socket: path of the runtime's socket, as containers name it.
-        lives: whether a process still runs.
-        listed: asks the runtime for the containers of a sandbox, with their exit codes, by a service of its API such as
-            ``/runtime.v1.RuntimeService``; empty if it does not answer.
-        memory: memory in use by a container, in bytes; ``None`` if that is unknown.
-        deleted: asks the agent which pods were deleted; returns its answers so far.
-        digest: digest of a file on the node; ``None`` if there is none.
-        record: writes a refused call down.
-        record_rule: writes down what a rule of its pod has restarted.
-        waiting: writes down how many calls wait for an excuse.
-        clock: for the record.
-        shuts_down: whether the node is shutting down.
-        caller: who a client is, by the address of its socket; empty for the kubelet.
-    """
-
-    raised: Callable[[], bool]
-    socket: PurePosixPath
-    lives: Callable[[Process], bool]
+    raised: Callable[[], bool]  # whether the shield is raised; if not, everything is passed on
+    socket: PurePosixPath  # path of the runtime's socket, as containers name it
+    lives: Callable[[Process], bool]  # whether a process still runs
+    # asks the runtime for the containers of a sandbox, with their exit codes, by a service of its API such as
+    # ``/runtime.v1.RuntimeService``; empty if it does not answer
     listed: Callable[[str, SandboxId], Awaitable[tuple[ContainerInstance, ...]]]
-    memory: Callable[[ContainerId], int | None]
-    deleted: Callable[[], Collection[PodUid]]
-    digest: Callable[[str], Digest | None]
-    record: Callable[[RefusedCall], None]
-    record_rule: Callable[[RuleRestart], None]
-    waiting: Callable[[int], None]
-    clock: Clock
-    shuts_down: Callable[[], Awaitable[bool]]
-    caller: Callable[[str], str]
+    memory: Callable[[ContainerId], int | None]  # memory in use by a container, in bytes; None if that is unknown
+    deleted: Callable[[], Collection[PodUid]]  # asks the agent which pods were deleted; returns its answers so far
+    digest: Callable[[str], Digest | None]  # digest of a file on the node; None if there is none
+    record: Callable[[RefusedCall], None]  # writes a refused call down
+    record_rule: Callable[[RuleRestart], None]  # writes down what a rule of its pod has restarted
+    waiting: Callable[[int], None]  # writes down how many calls wait for an excuse
+    clock: Clock  # for the record
+    shuts_down: Callable[[], Awaitable[bool]]  # whether the node is shutting down
+    caller: Callable[[str], str]  # who a client is, by the address of its socket; empty for the kubelet
 
 
 class CallGuard:

@@ -24,15 +24,10 @@ TO_CALL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrioDaemon:
-    """The running CRI-O.
+    """The running CRI-O."""
 
-    Attributes:
-        storage: directory with one directory for each container.
-        configuration: with which it runs.
-    """
-
-    storage: PurePosixPath
-    configuration: CrioConfiguration
+    storage: PurePosixPath  # directory with one directory for each container
+    configuration: CrioConfiguration  # with which it runs
 
 
 def ask(path: Path) -> CrioDaemon:

@@ -105,17 +105,11 @@ CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSandbox:
-    """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs.
+    """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs."""
 
-    Attributes:
-        directory: where it is on the node.
-        state: what CRI-O took that process for when it looked last.
-        process: that process.
-    """
-
-    directory: PurePosixPath
-    state: bytes
-    process: Process
+    directory: PurePosixPath  # where it is on the node
+    state: bytes  # what CRI-O took that process for when it looked last
+    process: Process  # that process
 
     @property
     def state_path(self) -> PurePosixPath:
@@ -130,19 +124,12 @@ class StoredSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredContainer:
-    """The files that CRI-O keeps of one container and reads when it starts.
+    """The files that CRI-O keeps of one container and reads when it starts."""
 
-    Attributes:
-        directory: where they are on the node.
-        config: the OCI specification, with the kubelet's annotations.
-        state: what CRI-O took it for when it looked last.
-        sandbox: the pod's own, if it has a process and was not stopped.
-    """
-
-    directory: PurePosixPath
-    config: bytes
-    state: bytes
-    sandbox: StoredSandbox | None = None
+    directory: PurePosixPath  # where they are on the node
+    config: bytes  # the OCI specification, with the kubelet's annotations
+    state: bytes  # what CRI-O took it for when it looked last
+    sandbox: StoredSandbox | None = None  # the pod's own, if it has a process and was not stopped
 
     @property
     def config_path(self) -> PurePosixPath:

@@ -50,37 +50,24 @@ class CrioProgram(NodeProgram):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """How CRI-O asks about the containers of one runtime handler.
+    """How CRI-O asks about the containers of one runtime handler."""
 
-    Attributes:
-        path: of the program; empty where it is looked up.
-        root: directory in which the program keeps what it knows of containers, empty for CRI-O's default; ``None`` if
-            that is unknown.
-    """
-
-    path: str = ""
+    path: str = ""  # of the program; empty where it is looked up
+    # directory in which the program keeps what it knows of containers, empty for CRI-O's default; None if that is
+    # unknown
     root: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrioConfiguration:
-    """Settings of CRI-O.
+    """Settings of CRI-O."""
 
-    Attributes:
-        root: directory of the storage.
-        runroot: directory of the storage's volatile part.
-        driver: of the storage.
-        listen: path of its socket.
-        default_runtime: name of the handler of containers that name none.
-        handlers: by name.
-    """
-
-    root: str
-    runroot: str
-    driver: str
-    listen: str
-    default_runtime: str
-    handlers: Mapping[str, Handler]
+    root: str  # directory of the storage
+    runroot: str  # directory of the storage's volatile part
+    driver: str  # of the storage
+    listen: str  # path of its socket
+    default_runtime: str  # name of the handler of containers that name none
+    handlers: Mapping[str, Handler]  # by name
 
 
 def find_next_start(

@@ -210,18 +210,13 @@ def pid_in(info: Mapping[str, str]) -> int:
 
 @dataclass(slots=True)
 class Known:
-    """What was asked of CRI-O once about each container and pod, by id.
+    """What was asked of CRI-O once about each container and pod, by id."""
 
-    Attributes:
-        pids: PID of the first process; 0 if there is none.
-        created: when the OCI runtime created a container, in nanoseconds since the epoch. The time in CRI-O's *list* is
-            another one before CRI-O's first restart than after it.
-        networks: whether a pod is in the node's network.
-    """
-
-    pids: dict[str, int] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)  # PID of the first process; 0 if there is none
+    # when the OCI runtime created a container, in nanoseconds since the epoch. The time in CRI-O's *list* is another
+    # one before CRI-O's first restart than after it.
     created: dict[str, int] = field(default_factory=dict)
-    networks: dict[str, bool] = field(default_factory=dict)
+    networks: dict[str, bool] = field(default_factory=dict)  # whether a pod is in the node's network
 
     def learn(
         self,

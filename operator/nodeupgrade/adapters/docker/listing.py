@@ -41,15 +41,10 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What only the details of a container show. All but the end stays as it is once the container runs.
+    """What only the details of a container show. All but the end stays as it is once the container runs."""
 
-    Attributes:
-        created_at: nanoseconds since the epoch, as is ``started_at``.
-        pid: of its first process; 0 unless it runs.
-    """
-
-    created_at: int
-    pid: int
+    created_at: int  # nanoseconds since the epoch, as is ``started_at``
+    pid: int  # of its first process; 0 unless it runs
     started_at: int | None
     exit_code: int
 

@@ -70,17 +70,12 @@ def find_next_start(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerdConfiguration:
-    """What matters here of dockerd's settings.
-
-    Attributes:
-        hosts: where it listens.
-        live_restore: whether it leaves containers alone when it starts and stops.
-    """
+    """What matters here of dockerd's settings."""
 
     root: str
     exec_root: str
-    hosts: tuple[str, ...]
-    live_restore: bool
+    hosts: tuple[str, ...]  # where it listens
+    live_restore: bool  # whether it leaves containers alone when it starts and stops
 
 
 def configured(files: HostFiles, words: tuple[str, ...]) -> DockerdConfiguration:

@@ -150,19 +150,13 @@ CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelStore:
-    """The files of one dockerd.
+    """The files of one dockerd."""
 
-    Attributes:
-        files: the node's files.
-        root: returns dockerd's directory.
-        stop: stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours.
-        stopped: reports whether it is stopped.
-    """
-
-    files: Files
-    root: Callable[[], PurePosixPath]
+    files: Files  # the node's files
+    root: Callable[[], PurePosixPath]  # returns dockerd's directory
+    # stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours
     stop: Callable[[], None]
-    stopped: Callable[[], bool]
+    stopped: Callable[[], bool]  # reports whether it is stopped
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Return the stored configurations by container; containers without a file are left out.

@@ -27,19 +27,13 @@ STAT_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """The fields of ``/proc/PID/stat`` that this project needs.
-
-    Attributes:
-        command: up to 15 bytes of the program's name; may contain spaces and parentheses.
-        parent: PID of the parent process.
-        started: clock ticks between boot and the start of the process.
-    """
+    """The fields of ``/proc/PID/stat`` that this project needs."""
 
     pid: int
-    command: str
+    command: str  # up to 15 bytes of the program's name; may contain spaces and parentheses
     state: str
-    parent: int
-    started: int
+    parent: int  # PID of the parent process
+    started: int  # clock ticks between boot and the start of the process
 
     @property
     def process(self) -> Process:

@@ -29,16 +29,11 @@ SEPARATORS = re.compile(r"[-:]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixSocket:
-    """One socket.
-
-    Attributes:
-        peer: inode of the socket that it is connected to; ``None`` if there is none.
-        named: whether it has an address; of a connection, the end that accepted has the one that was connected to.
-    """
+    """One socket."""
 
     inode: int
-    peer: int | None
-    named: bool
+    peer: int | None  # inode of the socket that it is connected to; None if there is none
+    named: bool  # whether it has an address; of a connection, the end that accepted has the one that was connected to
 
 
 Sockets = Callable[[int], dict[int, UnixSocket]]

@@ -38,22 +38,16 @@ ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnySchema:
-    """The attributes that all schemas have.
+    """The attributes that all schemas have."""
 
-    Attributes:
-        description: for people who read the manifest or ask ``kubectl explain``.
-        expected: what to write instead of an invalid value; derived from the bounds if empty.
-        default: filled in by the API server, and by us for objects that did not pass through an API server.
-        mutable: whether it may be changed after the rollout was accepted.
-    """
-
-    description: str = ""
-    expected: str = ""
+    description: str = ""  # for people who read the manifest or ask ``kubectl explain``
+    expected: str = ""  # what to write instead of an invalid value; derived from the bounds if empty
+    # filled in by the API server, and by us for objects that did not pass through an API server
     default: object = ABSENT
     rules: tuple[Rule, ...] = ()
     transitions: tuple[TransitionRule, ...] = ()
     checks: tuple[Check, ...] = ()
-    mutable: bool = False
+    mutable: bool = False  # whether it may be changed after the rollout was accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,17 +278,11 @@ def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with an object.
+    """Something wrong with an object."""
 
-    Attributes:
-        path: the field, for example ``spec.waves[1].size``.
-        message: what is wrong with it and what to do, for people.
-        warning: whether the object is usable nevertheless.
-    """
-
-    path: str
-    message: str
-    warning: bool = False
+    path: str  # the field, for example ``spec.waves[1].size``
+    message: str  # what is wrong with it and what to do, for people
+    warning: bool = False  # whether the object is usable nevertheless
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

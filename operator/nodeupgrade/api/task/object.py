@@ -25,14 +25,7 @@ _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A NodeUpgradeTask with the metadata that the control plane needs.
-
-    Attributes:
-        baseline: the node's containers before the run, as written by ``domain.rollout.claims``. Stored in an
-            annotation while the node is in flight, so that a restart of the operator does not lose it.
-        epoch: the mark of the leader that wrote it last, if that marked it; see ``engine.election``.
-        held_since: when the rollout first found that a pod holds the node; None if it has not.
-    """
+    """A NodeUpgradeTask with the metadata that the control plane needs."""
 
     name: NodeName
     uid: str
@@ -40,9 +33,11 @@ class Task:
     generation: int
     spec: TaskSpec
     status: TaskStatus = field(default_factory=TaskStatus)
+    # the node's containers before the run, as written by ``domain.rollout.claims``. Stored in an annotation while the
+    # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
-    epoch: str = ""
-    held_since: datetime | None = None
+    epoch: str = ""  # the mark of the leader that wrote it last, if that marked it; see ``engine.election``
+    held_since: datetime | None = None  # when the rollout first found that a pod holds the node; None if it has not
 
     @property
     def kind(self) -> RunKind:

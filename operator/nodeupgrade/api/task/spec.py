@@ -86,24 +86,19 @@ class UpgradeRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskArtifact:
-    """The kubelet binary for one node's platform, fully resolved.
-
-    Attributes:
-        kind: which of the following fields apply.
-        ref: image reference pinned by digest (Image).
-        path: absolute path inside the image (Image) or on the node (PreStaged).
-        url: where to download from (URL).
-        sha256: 64 lower-case hexadecimal digits (URL, PreStaged; Image if it is required there).
-        pull_secret: Secret in the operator's namespace to pull the image with (Image).
-    """
+    """The kubelet binary for one node's platform, fully resolved."""
 
     SCHEMA: ClassVar = Field("The kubelet binary for the node's platform.")
 
+    # which of the following fields apply
     kind: Annotated[ArtifactKind, Field("Kind of the source, which decides which of the other fields are set.")]
-    ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None
+    ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
+    # absolute path inside the image (Image) or on the node (PreStaged)
     path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
-    url: Annotated[str | None, Field(max_length=URL_LENGTH)] = None
+    url: Annotated[str | None, Field(max_length=URL_LENGTH)] = None  # where to download from (URL)
+    # 64 lower-case hexadecimal digits (URL, PreStaged; Image if it is required there)
     sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
+    # Secret in the operator's namespace to pull the image with (Image)
     pull_secret: Annotated[str | None, Field(max_length=NAME_LENGTH)] = None
 
 
@@ -171,19 +166,16 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardGrant:
-    """The control plane's answer to a request for the readiness guard.
-
-    Attributes:
-        wanted: whether the node side must request the guard; in a precheck, whether it would have to.
-        answers: ``GuardReport.ask`` of the request; empty until one is answered.
-        kubelet_runs_by: when the new kubelet must run, as written into the guard's parameters. From then on, each pod
-            is guarded for as long as its own probes need.
-    """
+    """The control plane's answer to a request for the readiness guard."""
 
     SCHEMA: ClassVar = Field("The control plane's answer about the readiness guard.")
 
+    # whether the node side must request the guard; in a precheck, whether it would have to
     wanted: Annotated[bool, Field("Whether the agent must request it before it stops the kubelet.")] = False
+    # ``GuardReport.ask`` of the request; empty until one is answered
     answers: Annotated[str, Field("Token of the request that this answers.", max_length=64)] = ""
+    # when the new kubelet must run, as written into the guard's parameters. From then on, each pod is guarded for as
+    # long as its own probes need.
     kubelet_runs_by: Annotated[
         datetime | None,
         Field("Time by which the new kubelet must run. If unset in an answer, no guard is possible."),

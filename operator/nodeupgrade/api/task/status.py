@@ -297,16 +297,12 @@ class GuardState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """What the node side reports about the readiness guard.
-
-    Attributes:
-        state: ``None`` until it is requested.
-        ask: ID of the request, which the control plane's answer repeats.
-    """
+    """What the node side reports about the readiness guard."""
 
     SCHEMA: ClassVar = Field("The agent's request for the readiness guard.")
 
-    state: GuardState | None = None
+    state: GuardState | None = None  # None until it is requested
+    # ID of the request, which the control plane's answer repeats
     ask: Annotated[str, Field("Token of the request.", max_length=64)] = ""
     exposure_seconds: Annotated[Count, Field("How long the new kubelet may need until it has probed every pod.")] = 0
     detail: Annotated[
@@ -326,25 +322,17 @@ class ShieldState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShieldReport:
-    """What the node side reports about the shield.
-
-    Attributes:
-        state: ``None`` until it is raised, if it is to be.
-    """
+    """What the node side reports about the shield."""
 
     SCHEMA: ClassVar = Field("Whether the shield prevented the runtime from ending containers that ran before.")
 
-    state: ShieldState | None = None
+    state: ShieldState | None = None  # None until it is raised, if it is to be
     detail: Annotated[str, Field("Why the shield could not be raised.", max_length=MESSAGE_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """What the node side reports about the run named by ``run_id``; the control plane ignores any other.
-
-    Attributes:
-        reason: one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown.
-    """
+    """What the node side reports about the run named by ``run_id``; the control plane ignores any other."""
 
     SCHEMA: ClassVar = Field(
         "What the node reports about the run named by runID.",
@@ -355,6 +343,7 @@ class TaskStatus:
     run_id: Annotated[str, RUN] = ""
     observed_generation: Annotated[int, Field(defaulted=True)] = -1
     phase: TaskPhase = TaskPhase.PENDING
+    # one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown
     reason: Annotated[str, Field(max_length=128)] = ""
     message: Annotated[str, Field("What to do about it.", max_length=MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()

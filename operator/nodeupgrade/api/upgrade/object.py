@@ -24,37 +24,26 @@ EPOCH_MARK = "nodeupgrade.dev/epoch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """A NodeUpgrade object.
-
-    Attributes:
-        spec: None if it is invalid.
-        spec_digest: digest of its frozen part, see ``api.upgrade.frozen``; empty if the spec is invalid.
-        problem: why the spec is invalid; empty if it is valid.
-        braked: whether the pause annotation is set.
-        approvals: waves named by the approve annotation, each with the field manager that wrote the annotation.
-        retry: token of the retry annotation.
-        abandoned: whether the abandon annotation asks for it, with the UID.
-        notified: ID of the latest notice that was delivered, by receiver.
-        epoch: value of the epoch annotation.
-    """
+    """A NodeUpgrade object."""
 
     name: str
     uid: str
     resource_version: str
     generation: int
-    spec: UpgradeSpec | None
-    spec_digest: str = ""
-    problem: str = ""
+    spec: UpgradeSpec | None  # None if it is invalid
+    spec_digest: str = ""  # digest of its frozen part, see ``api.upgrade.frozen``; empty if the spec is invalid
+    problem: str = ""  # why the spec is invalid; empty if it is valid
     status: UpgradeStatus = field(default_factory=UpgradeStatus)
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
     created_at: datetime | None = None
-    braked: bool = False
+    braked: bool = False  # whether the pause annotation is set
+    # waves named by the approve annotation, each with the field manager that wrote the annotation
     approvals: Mapping[str, str] = field(default_factory=dict)
-    retry: str = ""
-    abandoned: bool = False
-    notified: Mapping[str, str] = field(default_factory=dict)
-    epoch: str = ""
+    retry: str = ""  # token of the retry annotation
+    abandoned: bool = False  # whether the abandon annotation asks for it, with the UID
+    notified: Mapping[str, str] = field(default_factory=dict)  # ID of the latest notice that was delivered, by receiver
+    epoch: str = ""  # value of the epoch annotation
 
     @property
     def has_finalizer(self) -> bool:

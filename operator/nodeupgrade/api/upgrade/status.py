@@ -55,13 +55,7 @@ class ContainerTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailure:
-    """A node that was refused or failed.
-
-    Attributes:
-        uid: of the Node; empty if it is not known.
-        outcome: the verdict on its run. If set, the entry is kept until a retry, whatever becomes of Node and task.
-        restarted: None if it is not known.
-    """
+    """A node that was refused or failed."""
 
     SCHEMA: ClassVar = Field(first=("node", "step"))
 
@@ -70,12 +64,14 @@ class NodeFailure:
     step: Annotated[str | None, Field("The step that failed.", max_length=FAILURE_WORD_LENGTH)] = None
     message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
-    uid: Annotated[str, Field("UID of the Node.", max_length=UID_LENGTH)] = ""
+    uid: Annotated[str, Field("UID of the Node.", max_length=UID_LENGTH)] = ""  # of the Node; empty if it is not known
     wave: Annotated[str, Field("The wave that the node belonged to.", max_length=LABEL_LENGTH)] = ""
+    # the verdict on its run. If set, the entry is kept until a retry, whatever becomes of Node and task.
     outcome: Annotated[
         Verdict | None,
         Field("Outcome of the run. If set, the failure counts until a retry, even if the Node or its task is deleted."),
     ] = None
+    # None if it is not known
     restarted: Annotated[
         int | None, Field("Number of containers that were restarted. Unset if unknown.", minimum=0)
     ] = None
@@ -95,18 +91,13 @@ class UnlistedFailures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingNodes:
-    """Nodes in flight that no Node object stands for.
-
-    Attributes:
-        since: since when it is these nodes.
-        names: digest of their names.
-    """
+    """Nodes in flight that no Node object stands for."""
 
     SCHEMA: ClassVar = Field("Nodes in flight whose Node object was deleted. They may register again.")
 
     nodes: Annotated[int, Field("Number of these nodes.", minimum=1)]
-    since: Annotated[datetime, Field("Since when exactly these nodes are missing.")]
-    names: Annotated[str, Field("Digest of the names of these nodes.", max_length=16)]
+    since: Annotated[datetime, Field("Since when exactly these nodes are missing.")]  # since when it is these nodes
+    names: Annotated[str, Field("Digest of the names of these nodes.", max_length=16)]  # digest of their names
 
 
 class ConditionType(StrEnum):

@@ -145,11 +145,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long one node, one wave and the whole rollout may take; None means no limit.
-
-    Attributes:
-        pod_hold: for how long a pod may hold its node.
-    """
+    """How long one node, one wave and the whole rollout may take; None means no limit."""
 
     SCHEMA: ClassVar = Field("Time limits.", defaulted=True, mutable=True)
 
@@ -157,6 +153,7 @@ class Timeouts:
         timedelta,
         Field("How long the upgrade of one node may take before it is aborted.", positive=True, defaulted=True),
     ] = timedelta(minutes=15)
+    # for how long a pod may hold its node
     pod_hold: Annotated[
         timedelta,
         Field(

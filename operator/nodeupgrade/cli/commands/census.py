@@ -31,19 +31,12 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCensus:
-    """The containers of some nodes.
+    """The containers of some nodes."""
 
-    Attributes:
-        kubelets: by kubelet, oldest first.
-        counted: number of nodes that have counted their containers.
-        uncounted: names of those that have not.
-        oldest: when the first of them did so.
-    """
-
-    kubelets: tuple[Carried, ...]
-    counted: int
-    uncounted: tuple[str, ...]
-    oldest: datetime | None
+    kubelets: tuple[Carried, ...]  # by kubelet, oldest first
+    counted: int  # number of nodes that have counted their containers
+    uncounted: tuple[str, ...]  # names of those that have not
+    oldest: datetime | None  # when the first of them did so
 
     def document(self) -> Json:
         """Return it as JSON."""

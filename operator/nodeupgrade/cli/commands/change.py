@@ -37,21 +37,14 @@ _BEGUN = frozenset({WaveState.RUNNING, WaveState.SOAKING, WaveState.COMPLETED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change to one NodeUpgrade.
+    """A change to one NodeUpgrade."""
 
-    Attributes:
-        says: what it does, or why there is nothing to do, as a sentence.
-        patch: the merge patch; None when there is nothing to do.
-        but: what prevents its effect and must be done elsewhere; empty if nothing does.
-        done: reports for the rollout as it is later whether the control plane has carried out the change.
-        waits_for: what `done` means in words.
-    """
-
-    says: str
-    patch: Json | None = None
-    but: str = ""
+    says: str  # what it does, or why there is nothing to do, as a sentence
+    patch: Json | None = None  # the merge patch; None when there is nothing to do
+    but: str = ""  # what prevents its effect and must be done elsewhere; empty if nothing does
+    # reports for the rollout as it is later whether the control plane has carried out the change
     done: Callable[[Upgrade], bool] = lambda _upgrade: True
-    waits_for: str = ""
+    waits_for: str = ""  # what `done` means in words
 
 
 def pause(upgrade: Upgrade) -> Change:

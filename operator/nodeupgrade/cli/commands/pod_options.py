@@ -65,16 +65,11 @@ OUTPUT_OPTION = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodName:
-    """The name of a pod in the input.
+    """The name of a pod in the input."""
 
-    Attributes:
-        name: its name, or its position in the input if it has none.
-        mirror: whether it is a mirror pod, which the API server shows for a static pod.
-    """
-
-    name: str
+    name: str  # its name, or its position in the input if it has none
     namespace: str = ""
-    mirror: bool = False
+    mirror: bool = False  # whether it is a mirror pod, which the API server shows for a static pod
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name

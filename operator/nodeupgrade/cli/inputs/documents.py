@@ -30,18 +30,12 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One object of a file.
+    """One object of a file."""
 
-    Attributes:
-        file: its name as given on the command line.
-        body: the parsed content; not always an object.
-        repeated: fields that occur twice.
-    """
-
-    file: str
-    body: Any
+    file: str  # its name as given on the command line
+    body: Any  # the parsed content; not always an object
     place: Position
-    repeated: tuple[Repeated, ...] = ()
+    repeated: tuple[Repeated, ...] = ()  # fields that occur twice
 
     @property
     def kind(self) -> str:

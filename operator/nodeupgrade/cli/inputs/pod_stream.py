@@ -180,17 +180,13 @@ _RUNNING = "CONTAINER_RUNNING"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHash:
-    """One running container.
-
-    Attributes:
-        stored: the hash; empty if there is none.
-    """
+    """One running container."""
 
     namespace: str
     pod: str
     pod_uid: str
     container: str
-    stored: str
+    stored: str  # the hash; empty if there is none
 
     @property
     def label(self) -> str:

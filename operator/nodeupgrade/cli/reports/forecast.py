@@ -19,34 +19,23 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodForecast:
-    """The forecast for one pod.
+    """The forecast for one pod."""
 
-    Attributes:
-        running: its running containers.
-        restarts: those of them that would restart, and why.
-        whole_pod: the reasons that concern the pod as a whole.
-    """
-
-    running: tuple[str, ...]
-    restarts: Mapping[str, tuple[str, ...]]
-    whole_pod: tuple[str, ...]
+    running: tuple[str, ...]  # its running containers
+    restarts: Mapping[str, tuple[str, ...]]  # those of them that would restart, and why
+    whole_pod: tuple[str, ...]  # the reasons that concern the pod as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeForecast:
-    """The forecast for one node.
-
-    Attributes:
-        containers: how many containers run.
-        restarts: those of them that would restart.
-        unknown: pods without a certain forecast, each with the reason; the node would be refused because of them.
-    """
+    """The forecast for one node."""
 
     node: str
     from_version: str
     to_version: str
-    containers: int
-    restarts: tuple[Restart, ...] = ()
+    containers: int  # how many containers run
+    restarts: tuple[Restart, ...] = ()  # those of them that would restart
+    # pods without a certain forecast, each with the reason; the node would be refused because of them
     unknown: tuple[str, ...] = ()
 
 

@@ -48,43 +48,29 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMembership:
-    """A node's place in a rollout.
+    """A node's place in a rollout."""
 
-    Attributes:
-        wave: the node's wave: the ``wave_number``-th of ``waves``.
-        order: its place among the ``wave_size`` nodes of the wave, counted from 1.
-        place: its state in the rollout, with reason and message.
-        waits: why it is not being upgraded, as a sentence; empty if it does not wait.
-    """
-
-    wave: str
+    wave: str  # the node's wave: the ``wave_number``-th of ``waves``
     wave_number: int
     waves: int
-    order: int
+    order: int  # its place among the ``wave_size`` nodes of the wave, counted from 1
     wave_size: int
-    place: Place
+    place: Place  # its state in the rollout, with reason and message
     reason: str = ""
     message: str = ""
-    waits: str = ""
+    waits: str = ""  # why it is not being upgraded, as a sentence; empty if it does not wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Everything that is shown about one node.
-
-    Attributes:
-        upgrade: the rollout that it is shown for.
-        seat: None if the node is not a member of it.
-        selected_by: rollouts that have not ended and select the node, oldest first.
-        cordon: who cordoned it, in words.
-    """
+    """Everything that is shown about one node."""
 
     node: NodeView
-    upgrade: Upgrade | None = None
-    seat: NodeMembership | None = None
+    upgrade: Upgrade | None = None  # the rollout that it is shown for
+    seat: NodeMembership | None = None  # None if the node is not a member of it
     task: Task | None = None
-    selected_by: tuple[str, ...] = ()
-    cordon: str = ""
+    selected_by: tuple[str, ...] = ()  # rollouts that have not ended and select the node, oldest first
+    cordon: str = ""  # who cordoned it, in words
     events: tuple[NodeEvent, ...] = ()
 
     @property

@@ -43,15 +43,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What ``status`` shows of one rollout.
-
-    Attributes:
-        tasks: by node, as far as they were read; at least those of its nodes in flight.
-    """
+    """What ``status`` shows of one rollout."""
 
     upgrade: Upgrade
     flying: tuple[Flying, ...] = ()
     estimate: Estimate | None = None
+    # by node, as far as they were read; at least those of its nodes in flight
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
     @property
@@ -159,26 +156,17 @@ _WARN = Severity.WARN.value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Todo:
-    """One thing to do, on one or more nodes.
-
-    Attributes:
-        check: name of the check that asks for it; empty if no check does.
-        accepted: whether it would forbid the upgrade, had the NodeUpgrade not accepted the check.
-        remedy: what to do.
-        example: what was seen on the first node.
-        pods: how many pods it is about; 0 if it is about the nodes.
-        owners: whose pods these are, most pods first; the first few.
-    """
+    """One thing to do, on one or more nodes."""
 
     severity: str
     reason: str
-    check: str
-    accepted: bool
-    remedy: str
-    example: str
+    check: str  # name of the check that asks for it; empty if no check does
+    accepted: bool  # whether it would forbid the upgrade, had the NodeUpgrade not accepted the check
+    remedy: str  # what to do
+    example: str  # what was seen on the first node
     nodes: tuple[str, ...]
-    pods: int = 0
-    owners: tuple[PodOwner, ...] = ()
+    pods: int = 0  # how many pods it is about; 0 if it is about the nodes
+    owners: tuple[PodOwner, ...] = ()  # whose pods these are, most pods first; the first few
 
     @property
     def kind(self) -> tuple[int, str, str, str, bool]:
@@ -288,22 +276,14 @@ _AT_WORK = frozenset({StepResult.DOING, StepResult.UNDOING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One line of the tree.
-
-    Attributes:
-        state: phase, state or result, in the API's own word.
-        took: how long it has taken, or takes so far; None if it has not begun.
-        wave: numbers to draw a bar from; None for nodes and steps.
-        about: what else there is to say, in words.
-        since: when that happened.
-    """
+    """One line of the tree."""
 
     name: str
-    state: str
-    took: timedelta | None = None
-    wave: WaveStatus | None = None
-    about: str = ""
-    since: datetime | None = None
+    state: str  # phase, state or result, in the API's own word
+    took: timedelta | None = None  # how long it has taken, or takes so far; None if it has not begun
+    wave: WaveStatus | None = None  # numbers to draw a bar from; None for nodes and steps
+    about: str = ""  # what else there is to say, in words
+    since: datetime | None = None  # when that happened
     branches: tuple["Branch", ...] = ()
 
 

@@ -51,60 +51,37 @@ class RuntimeInUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """When a rollout would end if every node succeeded and every approval were there at once.
+    """When a rollout would end if every node succeeded and every approval were there at once."""
 
-    Attributes:
-        node: time of one node.
-        runs: how many runs on record that time is the median of; 0 if it is assumed.
-        end: None if the windows end before the rollout does.
-        took: time until then.
-    """
-
-    node: timedelta
-    runs: int
-    end: datetime | None
-    took: timedelta | None
+    node: timedelta  # time of one node
+    runs: int  # how many runs on record that time is the median of; 0 if it is assumed
+    end: datetime | None  # None if the windows end before the rollout does
+    took: timedelta | None  # time until then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """What would happen.
-
-    Attributes:
-        spec: with the action Run instead of Plan.
-        action: the actual action.
-        unselected: how many nodes of the cluster are not selected.
-        members: the state of every selected node, wave by wave.
-        opens: when nodes may be started; None if no window ever opens.
-        open_now: whether nodes may be started now.
-        first: nodes that would be started at once if the object were applied now.
-        waits: why none would be started; empty if some would.
-        approvals: who or what approved the waves that need approval.
-        forecasts: by node, for the nodes that would be upgraded.
-        previews: what nodes have reported for ``action: Plan``.
-        hazards: what nodes have found that forbids their upgrade or deserves attention.
-        todo: what people must do, as far as it is known.
-        expected: how long the rollout would take; None if nothing is to be upgraded.
-    """
+    """What would happen."""
 
     name: str
-    spec: UpgradeSpec
-    action: RolloutAction
+    spec: UpgradeSpec  # with the action Run instead of Plan
+    action: RolloutAction  # the actual action
     now: datetime
     on_cluster: bool
-    unselected: int
-    members: tuple[NodeState, ...]
+    unselected: int  # how many nodes of the cluster are not selected
+    members: tuple[NodeState, ...]  # the state of every selected node, wave by wave
     waves: tuple[PlannedWave, ...]
-    open_now: bool
-    opens: datetime | None
-    first: tuple[str, ...] = ()
-    waits: str = ""
-    approvals: Mapping[str, str]
-    forecasts: Mapping[str, NodeForecast]
-    previews: Mapping[str, Preview]
+    open_now: bool  # whether nodes may be started now
+    opens: datetime | None  # when nodes may be started; None if no window ever opens
+    first: tuple[str, ...] = ()  # nodes that would be started at once if the object were applied now
+    waits: str = ""  # why none would be started; empty if some would
+    approvals: Mapping[str, str]  # who or what approved the waves that need approval
+    forecasts: Mapping[str, NodeForecast]  # by node, for the nodes that would be upgraded
+    previews: Mapping[str, Preview]  # what nodes have reported for ``action: Plan``
+    # what nodes have found that forbids their upgrade or deserves attention
     hazards: Mapping[str, tuple[ReportedHazard, ...]]
-    todo: tuple[Todo, ...] = ()
-    expected: Expectation | None = None
+    todo: tuple[Todo, ...] = ()  # what people must do, as far as it is known
+    expected: Expectation | None = None  # how long the rollout would take; None if nothing is to be upgraded
 
     @property
     def runtimes(self) -> tuple[RuntimeInUse, ...]:

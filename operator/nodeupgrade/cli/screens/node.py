@@ -166,22 +166,16 @@ _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A node that failed, was rolled back or refused.
-
-    Attributes:
-        result: how its run ended; empty if it never began.
-        reason: the reason in its task, or in the status of the NodeUpgrade.
-        restarted: at most 20 of its containers that restarted or changed.
-    """
+    """A node that failed, was rolled back or refused."""
 
     node: str
-    reason: str
-    result: str = ""
+    reason: str  # the reason in its task, or in the status of the NodeUpgrade
+    result: str = ""  # how its run ended; empty if it never began
     wave: str = ""
     step: str = ""
     message: str = ""
     time: datetime | None = None
-    restarted: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()  # at most 20 of its containers that restarted or changed
 
     @property
     def explanation(self) -> Reason | None:

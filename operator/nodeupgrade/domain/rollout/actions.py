@@ -58,13 +58,9 @@ class Admit(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSlot(_NodeDecision):
-    """Free the node's slot (through the WriteStatus of the same plan).
+    """Free the node's slot (through the WriteStatus of the same plan)."""
 
-    Attributes:
-        failure: what that write puts on record of a node of which no task tells.
-    """
-
-    failure: NodeFailure | None = None
+    failure: NodeFailure | None = None  # what that write puts on record of a node of which no task tells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,25 +127,17 @@ class Hold(_Decision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait(_NodeDecision):
-    """Wait for the node in flight, or for time to pass.
+    """Wait for the node in flight, or for time to pass."""
 
-    Attributes:
-        until: when the wait is over, if that is known.
-    """
-
-    until: datetime | None = None
+    until: datetime | None = None  # when the wait is over, if that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon(_NodeDecision):
-    """Cordon the node and record the owner of the cordon in the same write.
-
-    Attributes:
-        announces: whether the node's condition MaintenanceInProgress says so as well.
-    """
+    """Cordon the node and record the owner of the cordon in the same write."""
 
     view: NodeView
-    announces: bool = False
+    announces: bool = False  # whether the node's condition MaintenanceInProgress says so as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,15 +151,11 @@ class StartTask(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAgent(_NodeDecision):
-    """Create the agent pod on the node, or the pod of its artifact.
-
-    Attributes:
-        role: which of the two.
-        artifact: for the agent, the pod that holds what was taken out of the artifact's image; None if there is none.
-    """
+    """Create the agent pod on the node, or the pod of its artifact."""
 
     task: Task
-    role: PodRole = PodRole.AGENT
+    role: PodRole = PodRole.AGENT  # which of the two
+    # for the agent, the pod that holds what was taken out of the artifact's image; None if there is none
     artifact: PodUid | None = None
 
 
@@ -244,14 +228,10 @@ class Abort(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp(_NodeDecision):
-    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over.
-
-    Attributes:
-        phase: Refused if no agent had started when the run was called off, else Failed.
-    """
+    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
 
     task: Task
-    phase: TaskPhase
+    phase: TaskPhase  # Refused if no agent had started when the run was called off, else Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

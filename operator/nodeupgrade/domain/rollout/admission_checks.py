@@ -36,18 +36,12 @@ EMBEDDED = ("k3s", "rke2", "k0s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appliance:
-    """A distribution whose kubelet lies where nothing can be written, and whose kubelets have plain versions.
-
-    Attributes:
-        os_image: how ``status.nodeInfo.osImage`` of its nodes begins.
-        label: a label that its nodes have instead.
-        tool: what upgrades its kubelets.
-    """
+    """A distribution whose kubelet lies where nothing can be written, and whose kubelets have plain versions."""
 
     name: str
-    tool: str
-    os_image: str = ""
-    label: str = ""
+    tool: str  # what upgrades its kubelets
+    os_image: str = ""  # how ``status.nodeInfo.osImage`` of its nodes begins
+    label: str = ""  # a label that its nodes have instead
 
     def runs(self, node: NodeView) -> bool:
         """Report whether a node is one of this distribution."""

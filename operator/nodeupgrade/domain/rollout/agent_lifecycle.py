@@ -51,19 +51,12 @@ _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """The agents of one run.
+    """The agents of one run."""
 
-    Attributes:
-        pod: the current agent pod; None if there is none.
-        artifact: the pod that takes the kubelet out of its image; None if there is none.
-        lost: the agents that ended early.
-        refused: the failed attempts to create one; None if there are none.
-    """
-
-    pod: AgentPodView | None = None
-    artifact: AgentPodView | None = None
-    lost: LostAgents = field(default_factory=LostAgents)
-    refused: Setback | None = None
+    pod: AgentPodView | None = None  # the current agent pod; None if there is none
+    artifact: AgentPodView | None = None  # the pod that takes the kubelet out of its image; None if there is none
+    lost: LostAgents = field(default_factory=LostAgents)  # the agents that ended early
+    refused: Setback | None = None  # the failed attempts to create one; None if there are none
 
     @property
     def unavailable(self) -> bool:

@@ -37,28 +37,18 @@ class AllowedError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """The configuration. An entry for places allows the place itself and everything below it.
+    """The configuration. An entry for places allows the place itself and everything below it."""
 
-    Attributes:
-        urls: for example ``https://dl.k8s.io``.
-        paths: files and directories on the nodes.
-        images: repositories of images, or registries.
-        digests: SHA-256 of programs (URLs and paths), or of images (images), wherever they come from: from any place
-            that parses and is not the node's own or its cloud's.
-        units: systemd units that may be the kubelet's.
-        pull_secrets: Secrets of the operator's namespace that images may be pulled with.
-        files: files and directories on the nodes that ``spec.files`` may write to.
-        hooks: CronJobs of the operator's namespace that ``spec.hooks`` may name.
-    """
-
-    urls: tuple[str, ...] = ("https://dl.k8s.io",)
-    paths: tuple[str, ...] = ("/opt/kubelet",)
-    images: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ("https://dl.k8s.io",)  # for example ``https://dl.k8s.io``
+    paths: tuple[str, ...] = ("/opt/kubelet",)  # files and directories on the nodes
+    images: tuple[str, ...] = ()  # repositories of images, or registries
+    # SHA-256 of programs (URLs and paths), or of images (images), wherever they come from: from any place that parses
+    # and is not the node's own or its cloud's
     digests: tuple[str, ...] = ()
-    units: tuple[str, ...] = ("kubelet.service",)
-    pull_secrets: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    hooks: tuple[str, ...] = ()
+    units: tuple[str, ...] = ("kubelet.service",)  # systemd units that may be the kubelet's
+    pull_secrets: tuple[str, ...] = ()  # Secrets of the operator's namespace that images may be pulled with
+    files: tuple[str, ...] = ()  # files and directories on the nodes that ``spec.files`` may write to
+    hooks: tuple[str, ...] = ()  # CronJobs of the operator's namespace that ``spec.hooks`` may name
 
 
 def read_allowed(value: object) -> Allowed:

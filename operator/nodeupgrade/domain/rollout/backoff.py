@@ -36,21 +36,13 @@ _HINDERING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setback:
-    """A write for one node that the API server refused or did not answer.
+    """A write for one node that the API server refused or did not answer."""
 
-    Attributes:
-        action: the kind of action that failed.
-        problem: the error of the API server.
-        since: when it first failed.
-        count: number of failures in a row.
-        again: when it is due for a retry.
-    """
-
-    action: type[NodeAction]
-    problem: str
-    since: datetime
-    count: int
-    again: datetime
+    action: type[NodeAction]  # the kind of action that failed
+    problem: str  # the error of the API server
+    since: datetime  # when it first failed
+    count: int  # number of failures in a row
+    again: datetime  # when it is due for a retry
 
     @property
     def reason(self) -> Reason:

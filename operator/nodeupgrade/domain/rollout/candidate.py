@@ -17,27 +17,20 @@ from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One node and the facts that admission checks need.
-
-    Attributes:
-        now: wall-clock time, UTC.
-        pods: the node's pods; None if they have not been read.
-        unreadable: why the Node or its task cannot be parsed; empty if they can.
-        setbacks: writes that failed, for this node and others.
-        api_servers: versions of the API servers that run as pods, as far as they can be seen.
-    """
+    """One node and the facts that admission checks need."""
 
     upgrade: Upgrade
     spec: UpgradeSpec
     node: NodeView
     server: KubeletVersion
-    now: datetime
+    now: datetime  # wall-clock time, UTC
     task: Task | None = None
     active_upgrades: frozenset[str] = frozenset()
-    pods: tuple[Pod, ...] | None = None
-    unreadable: str = ""
+    pods: tuple[Pod, ...] | None = None  # the node's pods; None if they have not been read
+    unreadable: str = ""  # why the Node or its task cannot be parsed; empty if they can
     guard: GuardParameters | None = None
-    setbacks: Setbacks = field(default_factory=dict)
+    setbacks: Setbacks = field(default_factory=dict)  # writes that failed, for this node and others
+    # versions of the API servers that run as pods, as far as they can be seen
     api_servers: tuple[KubeletVersion, ...] = ()
 
     @property

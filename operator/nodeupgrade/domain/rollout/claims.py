@@ -148,14 +148,11 @@ class Baseline:
     """The running containers and the Ready pods of a node.
 
     The UID of a mirror pod is left empty: the kubelet may recreate the mirror without touching the static pod.
-
-    Attributes:
-        containers: running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count.
-        ready: UIDs of the pods that were Ready, by ``namespace/pod``.
     """
 
+    # running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count
     containers: Mapping[str, tuple[str, str, int]]
-    ready: Mapping[str, str] = field(default_factory=dict)
+    ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
 
 
 def capture(pods: Iterable[Pod]) -> Baseline:

@@ -258,21 +258,13 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """One finished run.
+    """One finished run."""
 
-    Attributes:
-        down_seconds: how long the node was without a healthy kubelet; None if the kubelet was never stopped.
-        rewritten: containers whose stored hash was rewritten.
-        restarted: containers that were restarted.
-        flapped: pods that were reported unready although their containers kept running; at most 20 are counted.
-        rolled_back: why the run was rolled back; None if it was not.
-    """
-
-    down_seconds: float | None
-    rewritten: int
-    restarted: int
-    flapped: int
-    rolled_back: Reason | None
+    down_seconds: float | None  # how long the node was without a healthy kubelet; None if the kubelet was never stopped
+    rewritten: int  # containers whose stored hash was rewritten
+    restarted: int  # containers that were restarted
+    flapped: int  # pods that were reported unready although their containers kept running; at most 20 are counted
+    rolled_back: Reason | None  # why the run was rolled back; None if it was not
 
 
 def group_nodes(tasks: Iterable[Task], upgrades: Collection[str]) -> Mapping[NodeGroup, int]:

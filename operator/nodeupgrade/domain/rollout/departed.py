@@ -12,15 +12,10 @@ from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departed:
-    """Such failures, of a rollout or of one wave.
+    """Such failures, of a rollout or of one wave."""
 
-    Attributes:
-        listed: those whose nodes are known.
-        more: how many others there are.
-    """
-
-    listed: tuple[NodeFailure, ...] = ()
-    more: UnlistedFailures = NONE
+    listed: tuple[NodeFailure, ...] = ()  # those whose nodes are known
+    more: UnlistedFailures = NONE  # how many others there are
 
     @property
     def total(self) -> int:

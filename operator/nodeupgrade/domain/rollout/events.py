@@ -140,23 +140,17 @@ NEWS_FOR = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """How a rollout stands.
+    """How a rollout stands."""
 
-    Attributes:
-        id: the same for the same rollout in the same state, so that a receiver can drop what it has already.
-        time: when it was found to stand so, UTC.
-        stalled: whether a person is needed.
-    """
-
-    id: str
+    id: str  # the same for the same rollout in the same state, so that a receiver can drop what it has already
     upgrade: str
     uid: str
     version: str
-    time: datetime
+    time: datetime  # when it was found to stand so, UTC
     phase: str
     reason: str
     message: str
-    stalled: bool
+    stalled: bool  # whether a person is needed
     progress: str
     failed: int
     restarted: int

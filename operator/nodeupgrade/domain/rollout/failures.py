@@ -68,15 +68,10 @@ NONE = UnlistedFailures()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The failures on record.
+    """The failures on record."""
 
-    Attributes:
-        listed: one by one.
-        more: how many others there are, by wave.
-    """
-
-    listed: tuple[NodeFailure, ...] = ()
-    more: Mapping[str, UnlistedFailures] = field(default_factory=dict)
+    listed: tuple[NodeFailure, ...] = ()  # one by one
+    more: Mapping[str, UnlistedFailures] = field(default_factory=dict)  # how many others there are, by wave
 
 
 def kept(status: UpgradeStatus) -> Kept:

@@ -54,21 +54,13 @@ class HealthStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReading:
-    """All that is known of a health check from its evaluations.
+    """All that is known of a health check from its evaluations."""
 
-    Attributes:
-        check: the check as it was when it was evaluated.
-        state: what the latest evaluation came to.
-        since: begin of the first evaluation of those in a row, without a gap, that came to the same.
-        at: begin of the latest evaluation.
-        detail: why it does not hold.
-    """
-
-    check: HealthCheck
-    state: HealthState
-    since: datetime
-    at: datetime
-    detail: str = ""
+    check: HealthCheck  # the check as it was when it was evaluated
+    state: HealthState  # what the latest evaluation came to
+    since: datetime  # begin of the first evaluation of those in a row, without a gap, that came to the same
+    at: datetime  # begin of the latest evaluation
+    detail: str = ""  # why it does not hold
 
 
 def reading_after(

@@ -30,12 +30,7 @@ STOPS_WITHIN = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookJob:
-    """The Job of a hook.
-
-    Attributes:
-        result: how it ended; None as long as it has not.
-        message: why it failed.
-    """
+    """The Job of a hook."""
 
     name: str
     node: NodeName
@@ -43,20 +38,16 @@ class HookJob:
     phase: HookPhase
     template: str
     created_at: datetime
-    result: HookResult | None = None
-    message: str = ""
+    result: HookResult | None = None  # how it ended; None as long as it has not
+    message: str = ""  # why it failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookJobs:
-    """The Jobs of a rollout's hooks.
-
-    Attributes:
-        unknown: why they cannot be listed; empty if they can.
-    """
+    """The Jobs of a rollout's hooks."""
 
     jobs: tuple[HookJob, ...] = ()
-    unknown: str = ""
+    unknown: str = ""  # why they cannot be listed; empty if they can
 
     def of(self, task: Task, hook: HookRun) -> HookJob | None:
         """Return the Job of a hook of the task's run."""

@@ -53,20 +53,14 @@ def _evaluate(situation: Situation, all_gates: tuple[Gate, ...], all_budgets: tu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What to do next, and the view of the rollout that it is based on.
-
-    Attributes:
-        position: the current wave.
-        preparations: writes to tasks that must precede any admission.
-        held_back: such writes that back off after a failure; other nodes do not wait for them.
-        decision: nodes that may be started now, or why none may.
-    """
+    """What to do next, and the view of the rollout that it is based on."""
 
     rollout: RolloutView
-    position: WavePosition
-    preparations: tuple[NodeAction, ...] = ()
+    position: WavePosition  # the current wave
+    preparations: tuple[NodeAction, ...] = ()  # writes to tasks that must precede any admission
+    # such writes that back off after a failure; other nodes do not wait for them
     held_back: tuple[NodeAction, ...] = ()
-    decision: StartDecision = UNDECIDED
+    decision: StartDecision = UNDECIDED  # nodes that may be started now, or why none may
 
     @property
     def unread(self) -> tuple[NodeName, ...]:

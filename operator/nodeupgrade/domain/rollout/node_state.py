@@ -46,27 +46,19 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """One member of a rollout.
-
-    Attributes:
-        wave: name of its wave.
-        reason: why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details.
-        task: the task by which the rollout claims it; None if it is not claimed.
-        view: the Node; None if it does not exist.
-        record: the failure of this very Node that the status keeps; None if there is none.
-        again: when a node that its agent REFUSED is retried automatically.
-        judged: the verdict on its upgrade, known even while the node still holds its slot; None for prechecks.
-    """
+    """One member of a rollout."""
 
     node: NodeName
     place: Place
-    wave: str = REMAINDER
+    wave: str = REMAINDER  # name of its wave
+    # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
     reason: Reason = Reason.PROGRESSING
     message: str = ""
-    task: Task | None = None
-    view: NodeView | None = None
-    record: NodeFailure | None = None
-    again: datetime | None = None
+    task: Task | None = None  # the task by which the rollout claims it; None if it is not claimed
+    view: NodeView | None = None  # the Node; None if it does not exist
+    record: NodeFailure | None = None  # the failure of this very Node that the status keeps; None if there is none
+    again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
+    # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
     judged: Verdict | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -18,20 +18,14 @@ from nodeupgrade.domain.rollout.rollout_view import RolloutView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """The state of a rollout; unless it is stalled, over or ready, it is progressing.
-
-    Attributes:
-        stalled: whether a person is needed.
-        over: whether it has ended.
-        ready: whether the requested work is done: the upgrade, or only the plan under ``action: Plan``.
-    """
+    """The state of a rollout; unless it is stalled, over or ready, it is progressing."""
 
     phase: RolloutPhase
     reason: Reason
     message: str
-    stalled: bool = False
-    over: bool = False
-    ready: bool = False
+    stalled: bool = False  # whether a person is needed
+    over: bool = False  # whether it has ended
+    ready: bool = False  # whether the requested work is done: the upgrade, or only the plan under ``action: Plan``
 
 
 _PHASES = {

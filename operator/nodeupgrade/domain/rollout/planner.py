@@ -35,15 +35,10 @@ from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do next with a rollout.
+    """What to do next with a rollout."""
 
-    Attributes:
-        actions: all that can be done now, in order.
-        unread: nodes that could be admitted if their pods were read; plan again with them.
-    """
-
-    actions: tuple[NodeAction, ...] = ()
-    unread: tuple[NodeName, ...] = ()
+    actions: tuple[NodeAction, ...] = ()  # all that can be done now, in order
+    unread: tuple[NodeName, ...] = ()  # nodes that could be admitted if their pods were read; plan again with them
 
 
 def plan(fleet: FleetSnapshot, now: datetime) -> Plan:

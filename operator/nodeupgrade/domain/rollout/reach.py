@@ -18,15 +18,11 @@ from nodeupgrade.domain.rollout.sources import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Decides about addresses, at the moment when they are connected to.
+    """Decides about addresses, at the moment when they are connected to."""
 
-    Attributes:
-        listed: addresses that the operator's configuration names as such in ``urls``; a name allows no address.
-        api_servers: addresses of API servers.
-    """
-
+    # addresses that the operator's configuration names as such in ``urls``; a name allows no address
     listed: frozenset[Address] = frozenset()
-    api_servers: frozenset[Address] = frozenset()
+    api_servers: frozenset[Address] = frozenset()  # addresses of API servers
 
     def problem(self, address: Address) -> str | None:
         """Return why an address must not be connected to, or None."""

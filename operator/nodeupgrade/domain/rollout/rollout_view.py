@@ -19,27 +19,17 @@ from nodeupgrade.domain.rollout.waves import Unassigned, WaveRoster, assign, ros
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutView:
-    """A rollout at one moment.
-
-    Attributes:
-        now: that moment, UTC.
-        members: by node name, in upgrade order: wave by wave.
-        waves: the members, by wave.
-        flying: nodes that hold a slot.
-        unclaimed: members that must be claimed before the plan is made.
-        held: members that another rollout holds.
-        departed: failures on record of which no member tells any more.
-    """
+    """A rollout at one moment."""
 
     fleet: FleetSnapshot
     spec: UpgradeSpec
-    now: datetime
-    members: Mapping[NodeName, NodeState]
-    waves: tuple[WaveRoster, ...]
-    flying: tuple[NodeName, ...]
-    unclaimed: tuple[NodeState, ...]
-    held: tuple[NodeState, ...]
-    departed: Departed
+    now: datetime  # that moment, UTC
+    members: Mapping[NodeName, NodeState]  # by node name, in upgrade order: wave by wave
+    waves: tuple[WaveRoster, ...]  # the members, by wave
+    flying: tuple[NodeName, ...]  # nodes that hold a slot
+    unclaimed: tuple[NodeState, ...]  # members that must be claimed before the plan is made
+    held: tuple[NodeState, ...]  # members that another rollout holds
+    departed: Departed  # failures on record of which no member tells any more
 
     @property
     def upgrade(self) -> Upgrade:

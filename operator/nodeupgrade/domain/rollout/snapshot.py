@@ -20,64 +20,47 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAgents:
-    """The agents of one run that ended early.
-
-    Attributes:
-        count: how many in a row.
-        why: what the kubelet said of the last one that said anything; empty if none did.
-    """
+    """The agents of one run that ended early."""
 
     run_id: str = ""
-    count: int = 0
-    why: str = ""
+    count: int = 0  # how many in a row
+    why: str = ""  # what the kubelet said of the last one that said anything; empty if none did
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
-    """One rollout and the part of the cluster that concerns it.
-
-    Attributes:
-        server: version of the API server.
-        pods: by node; only for the nodes that ``planner.plan`` or ``flight.needs_pods`` asked for.
-        agents: agent pods by node.
-        artifacts: by node, the pods that take its kubelet out of an image.
-        active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
-        unreadable: by node, why this version cannot parse the Node or its task; such a node is left alone.
-        rivals: the other NodeUpgrades that have not ended, as far as they can be parsed.
-        operator_node: the node that the operator itself runs on; it goes last in its wave.
-        guard: parameters of the readiness guard; None if they do not exist or are not needed.
-        setbacks: writes that failed lately.
-        agents_lost: by node, the agents of its run that ended early.
-        api_servers: versions of the API servers that run as pods, as far as they can be seen.
-        waiting: what nodes in flight wait for, as far as they were looked at; at last, for their slots to be freed.
-        starts_unanswered: nodes whose start was not answered, so that it may take effect any time later.
-        health: what is known of the rollout's health checks, by name.
-        hook_jobs: the Jobs of hooks; only those of the node that is advanced.
-        epoch: what this leader marks objects with; empty if nobody else can write.
-        allowed: what the operator's configuration allows; None if it is not known.
-    """
+    """One rollout and the part of the cluster that concerns it."""
 
     upgrade: Upgrade
-    server: KubeletVersion
+    server: KubeletVersion  # version of the API server
     nodes: Mapping[NodeName, NodeView]
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
+    # by node; only for the nodes that ``planner.plan`` or ``flight.needs_pods`` asked for
     pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
-    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)  # agent pods by node
+    # by node, the pods that take its kubelet out of an image
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
-    active_upgrades: frozenset[str] = frozenset()
+    active_upgrades: frozenset[str] = frozenset()  # UIDs of all NodeUpgrades that have not ended, this one included
+    # by node, why this version cannot parse the Node or its task; such a node is left alone
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
-    rivals: tuple[Upgrade, ...] = ()
-    operator_node: NodeName | None = None
+    rivals: tuple[Upgrade, ...] = ()  # the other NodeUpgrades that have not ended, as far as they can be parsed
+    operator_node: NodeName | None = None  # the node that the operator itself runs on; it goes last in its wave
+    # parameters of the readiness guard; None if they do not exist or are not needed
     guard: GuardParameters | None = None
-    setbacks: Setbacks = field(default_factory=dict)
+    setbacks: Setbacks = field(default_factory=dict)  # writes that failed lately
+    # by node, the agents of its run that ended early
     agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)
+    # versions of the API servers that run as pods, as far as they can be seen
     api_servers: tuple[KubeletVersion, ...] = ()
+    # what nodes in flight wait for, as far as they were looked at; at last, for their slots to be freed
     waiting: Mapping[NodeName, Wait | FreeSlot] = field(default_factory=dict)
+    # nodes whose start was not answered, so that it may take effect any time later
     starts_unanswered: frozenset[NodeName] = frozenset()
+    # what is known of the rollout's health checks, by name
     health: Mapping[str, HealthReading] = field(default_factory=dict)
-    hook_jobs: HookJobs = field(default_factory=HookJobs)
-    epoch: str = ""
-    allowed: Allowed | None = None
+    hook_jobs: HookJobs = field(default_factory=HookJobs)  # the Jobs of hooks; only those of the node that is advanced
+    epoch: str = ""  # what this leader marks objects with; empty if nobody else can write
+    allowed: Allowed | None = None  # what the operator's configuration allows; None if it is not known
 
     @property
     def done(self) -> dict[NodeName, FreeSlot]:

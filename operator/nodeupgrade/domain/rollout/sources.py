@@ -35,17 +35,12 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An HTTP or HTTPS URL, or the place of all URLs below it.
-
-    Attributes:
-        host: in lower case; an IPv6 address without brackets, in its canonical form.
-        path: its parts; empty only for a place.
-    """
+    """An HTTP or HTTPS URL, or the place of all URLs below it."""
 
     scheme: str
-    host: str
+    host: str  # in lower case; an IPv6 address without brackets, in its canonical form
     port: int
-    path: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()  # its parts; empty only for a place
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +52,11 @@ class FilePath:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image, or the place of all images below it.
+    """An image, or the place of all images below it."""
 
-    Attributes:
-        registry: host, in lower case, and port as it is written.
-        repository: its parts; empty only for a place.
-        digest: SHA-256 of the manifest in hexadecimal; empty only for a place.
-    """
-
-    registry: str
-    repository: tuple[str, ...] = ()
-    digest: str = ""
+    registry: str  # host, in lower case, and port as it is written
+    repository: tuple[str, ...] = ()  # its parts; empty only for a place
+    digest: str = ""  # SHA-256 of the manifest in hexadecimal; empty only for a place
 
 
 def parse_url(text: str) -> Url:

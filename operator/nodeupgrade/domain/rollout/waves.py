@@ -18,17 +18,12 @@ from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unassigned:
-    """A member before it is assigned to a wave.
-
-    Attributes:
-        wave: the wave that its claim records; empty if it is not claimed.
-        idle: whether it needs nothing, and so does not count against the size of a wave.
-    """
+    """A member before it is assigned to a wave."""
 
     node: NodeName
     labels: Mapping[str, str]
-    wave: str = ""
-    idle: bool = False
+    wave: str = ""  # the wave that its claim records; empty if it is not claimed
+    idle: bool = False  # whether it needs nothing, and so does not count against the size of a wave
 
 
 def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[NodeName, str]:
@@ -118,22 +113,15 @@ def rosters(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WavePosition:
-    """The current position of a rollout in its sequence of waves.
+    """The current position of a rollout in its sequence of waves."""
 
-    Attributes:
-        index: index of the current wave; equal to the number of waves when all are over.
-        state: state of that wave.
-        reason: why none of its nodes may be started although some are left; applies if ``message`` is not empty.
-        until: end of the soak; None unless the wave soaks.
-        pending: nodes that may be started as far as waves are concerned, in upgrade order.
-    """
-
-    index: int
-    state: WaveState = WaveState.RUNNING
+    index: int  # index of the current wave; equal to the number of waves when all are over
+    state: WaveState = WaveState.RUNNING  # state of that wave
+    # why none of its nodes may be started although some are left; applies if ``message`` is not empty
     reason: Reason = Reason.PROGRESSING
     message: str = ""
-    until: datetime | None = None
-    pending: tuple[NodeState, ...] = ()
+    until: datetime | None = None  # end of the soak; None unless the wave soaks
+    pending: tuple[NodeState, ...] = ()  # nodes that may be started as far as waves are concerned, in upgrade order
 
 
 def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> WavePosition:

@@ -72,17 +72,12 @@ _STAGED: Json = {"name": STAGING, "mountPath": str(_STAGING_MOUNT)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodSettings:
-    """Settings of agent pods that follow from the operator's own deployment.
-
-    Attributes:
-        failpoints: directory on the nodes with the failpoints of a test; ``None`` outside of tests.
-        allowed: what a run may ask for.
-    """
+    """Settings of agent pods that follow from the operator's own deployment."""
 
     namespace: str
     image: str
-    failpoints: str | None = None
-    allowed: Allowed = field(default_factory=Allowed)
+    failpoints: str | None = None  # directory on the nodes with the failpoints of a test; None outside of tests
+    allowed: Allowed = field(default_factory=Allowed)  # what a run may ask for
 
 
 class NotAllowedError(RejectedError):

@@ -20,15 +20,10 @@ from nodeupgrade.ports.health import HealthSource, NoHealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thrift:
-    """What saves requests; by default nothing does, and everything is read each time.
+    """What saves requests; by default nothing does, and everything is read each time."""
 
-    Attributes:
-        recent_seconds: See ``Snapshots``.
-        gathering_seconds: See ``GuardWriter``.
-    """
-
-    recent_seconds: float = 0.0
-    gathering_seconds: float = 0.0
+    recent_seconds: float = 0.0  # See ``Snapshots``
+    gathering_seconds: float = 0.0  # See ``GuardWriter``
 
 
 IN_A_CLUSTER = Thrift(recent_seconds=1.0, gathering_seconds=0.2)

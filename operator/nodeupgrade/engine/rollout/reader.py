@@ -23,16 +23,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObjects:
-    """All Nodes, tasks, agent pods and their artifacts' pods by node, and all NodeUpgrades by name.
-
-    Attributes:
-        unreadable: by node, why this version cannot parse the Node or its task.
-    """
+    """All Nodes, tasks, agent pods and their artifacts' pods by node, and all NodeUpgrades by name."""
 
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    # by node, why this version cannot parse the Node or its task
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
 

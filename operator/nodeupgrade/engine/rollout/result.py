@@ -11,27 +11,17 @@ from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result of reconciling one NodeUpgrade, or one of its nodes.
+    """The result of reconciling one NodeUpgrade, or one of its nodes."""
 
-    Attributes:
-        actions: what was decided, in order.
-        applied: those of the actions that succeeded.
-        conflicted: whether one did not, e.g. because of a concurrent write, so that it must be decided again.
-        over: whether nothing is left to do until the object itself changes.
-        upgrade: the NodeUpgrade as it was read; None if it does not exist.
-        in_flight: the nodes that hold a slot now.
-        wait_over_in: seconds until the first wait is over whose end is known; None if there is none.
-        cost: CPU seconds that deciding took, in which nothing else could be done.
-    """
-
-    actions: tuple[NodeAction, ...] = ()
-    applied: tuple[NodeAction, ...] = ()
+    actions: tuple[NodeAction, ...] = ()  # what was decided, in order
+    applied: tuple[NodeAction, ...] = ()  # those of the actions that succeeded
+    # whether one did not, e.g. because of a concurrent write, so that it must be decided again
     conflicted: bool = False
-    over: bool = False
-    upgrade: Upgrade | None = None
-    in_flight: tuple[NodeName, ...] = ()
-    wait_over_in: float | None = None
-    cost: float = 0.0
+    over: bool = False  # whether nothing is left to do until the object itself changes
+    upgrade: Upgrade | None = None  # the NodeUpgrade as it was read; None if it does not exist
+    in_flight: tuple[NodeName, ...] = ()  # the nodes that hold a slot now
+    wait_over_in: float | None = None  # seconds until the first wait is over whose end is known; None if there is none
+    cost: float = 0.0  # CPU seconds that deciding took, in which nothing else could be done
 
     @property
     def changed(self) -> bool:

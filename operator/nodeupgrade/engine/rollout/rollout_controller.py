@@ -171,18 +171,14 @@ class RolloutController:
 
 @dataclass(slots=True)
 class _Writing:
-    """The writes of one plan.
-
-    Attributes:
-        applied: the actions that succeeded.
-    """
+    """The writes of one plan."""
 
     memory: RolloutMemory
     snapshots: Snapshots
     recorder: EventRecorder
     fleet: FleetSnapshot
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
-    applied: list[NodeAction] = field(default_factory=list)
+    applied: list[NodeAction] = field(default_factory=list)  # the actions that succeeded
     _actuator: Actuator = field(init=False)
     _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TASKS_AT_ONCE))
     _unanswered: set[type[NodeAction]] = field(default_factory=set)

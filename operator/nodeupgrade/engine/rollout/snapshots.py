@@ -24,27 +24,20 @@ from nodeupgrade.ports.kube import UPGRADES
 
 @dataclass(slots=True)
 class RolloutMemory:
-    """What is kept of one NodeUpgrade; a new operator does without.
+    """What is kept of one NodeUpgrade; a new operator does without."""
 
-    Attributes:
-        failures: writes that failed lately, and agents that ended early.
-        waiting: what nodes in flight waited for when they were reconciled last. One that waits for its slot to be freed
-            is not touched any more: the slot may be gone at any moment.
-        starts_unanswered: nodes whose start was not answered: it may have taken effect, or may yet, until their task is
-            written.
-        status_writes: counts the beginnings and ends of writes of the status; what was read across one is not recent.
-        recent: what was read last.
-        read_at: when that was begun, on the monotonic clock.
-        reading: reads it anew, for all nodes that wait for it.
-    """
-
+    # writes that failed lately, and agents that ended early
     failures: FailureHistory = field(default_factory=FailureHistory)
+    # what nodes in flight waited for when they were reconciled last. One that waits for its slot to be freed is not
+    # touched any more: the slot may be gone at any moment.
     waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
+    # nodes whose start was not answered: it may have taken effect, or may yet, until their task is written
     starts_unanswered: set[NodeName] = field(default_factory=set)
+    # counts the beginnings and ends of writes of the status; what was read across one is not recent
     status_writes: int = 0
-    recent: FleetSnapshot | None = None
-    read_at: float = 0.0
-    reading: asyncio.Future[FleetSnapshot] | None = None
+    recent: FleetSnapshot | None = None  # what was read last
+    read_at: float = 0.0  # when that was begun, on the monotonic clock
+    reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
 
 
 @dataclass(slots=True)

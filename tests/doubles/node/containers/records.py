@@ -12,16 +12,12 @@ ENCODING = "simulation/metadata"
 
 @dataclass(slots=True)
 class Stored:
-    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata next to them.
-
-    Attributes:
-        ended: what a runtime that remembers ends has written down about it.
-    """
+    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata next to them."""
 
     instance: ContainerInstance
     hashes: StoredHashes
     other: str = "log path, image, mounts"
-    ended: bool = False
+    ended: bool = False  # what a runtime that remembers ends has written down about it
     _listed: tuple[ContainerInstance, ContainerInstance] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -40,38 +36,25 @@ class Stored:
 
 @dataclass(slots=True)
 class Troubles:
-    """What the runtime does wrong, on request.
+    """What the runtime does wrong, on request."""
 
-    Attributes:
-        loses: containers that it does not find again after a restart.
-        answers_after: seconds until it answers after a restart.
-        silent: it logs nothing.
-        overlooks: containers that it does not list for now.
-        slow_monitors: seconds after which the monitors of containers answer when it restarts.
-        hears_late: seconds until it detects that a process has ended.
-        hangs: it accepts calls and answers none.
-        elsewhere: it is started with another, empty root, whatever its configuration file says.
-        peer: the process that answers on its socket, if it is not the unit's.
-        errs_about: containers that it takes for ended at its next restart, although they run.
-        mounters: containers that have mounted the files of its sockets.
-        followers: containers with a connection to it, and the exit code with which they end when it breaks; ``None`` if
-            they run on.
-        unseen_followers: why it cannot be told which containers have one.
-    """
-
-    loses: set[ContainerId] = field(default_factory=set)
-    answers_after: float = 0.2
-    silent: bool = False
-    overlooks: set[ContainerId] = field(default_factory=set)
+    loses: set[ContainerId] = field(default_factory=set)  # containers that it does not find again after a restart
+    answers_after: float = 0.2  # seconds until it answers after a restart
+    silent: bool = False  # it logs nothing
+    overlooks: set[ContainerId] = field(default_factory=set)  # containers that it does not list for now
+    # seconds after which the monitors of containers answer when it restarts
     slow_monitors: dict[ContainerId, float] = field(default_factory=dict)
-    hears_late: float = 0.0
-    hangs: bool = False
-    elsewhere: bool = False
-    peer: int | None = None
+    hears_late: float = 0.0  # seconds until it detects that a process has ended
+    hangs: bool = False  # it accepts calls and answers none
+    elsewhere: bool = False  # it is started with another, empty root, whatever its configuration file says
+    peer: int | None = None  # the process that answers on its socket, if it is not the unit's
+    # containers that it takes for ended at its next restart, although they run
     errs_about: set[ContainerId] = field(default_factory=set)
+    # containers that have mounted the files of its sockets
     mounters: dict[ContainerId, tuple[str, ...]] = field(default_factory=dict)
+    # containers with a connection to it, and the exit code with which they end when it breaks; None if they run on
     followers: dict[ContainerId, int | None] = field(default_factory=dict)
-    unseen_followers: str = ""
+    unseen_followers: str = ""  # why it cannot be told which containers have one
 
 
 Records: TypeAlias = tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]]

@@ -37,22 +37,16 @@ Change: TypeAlias = dict[str, "int | None"]
 
 @dataclass(slots=True)
 class Inode:
-    """A file or directory, as seen by processes and as on the platter.
-
-    Attributes:
-        names: for a directory, file number by name.
-        pending: for a directory, changes that are not on the platter yet.
-        volatile: whether it is ``/run`` or below, which is in memory only.
-    """
+    """A file or directory, as seen by processes and as on the platter."""
 
     mode: int
     data: bytes = b""
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)  # for a directory, file number by name
     kept_mode: int = 0
     kept_data: bytes = b""
     kept_names: dict[str, int] = field(default_factory=dict)
-    pending: list[Change] = field(default_factory=list)
-    volatile: bool = False
+    pending: list[Change] = field(default_factory=list)  # for a directory, changes that are not on the platter yet
+    volatile: bool = False  # whether it is ``/run`` or below, which is in memory only
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,17 +25,12 @@ EXACT = ("/api/v1/pods", {"limit": "500", "fieldSelector": "spec.nodeName=a"})
 
 @dataclass
 class Line:
-    """Writes down what is asked.
+    """Writes down what is asked."""
 
-    Attributes:
-        lags: the API server's cache has not come as far as its etcd.
-        counted: what it says of the number of pods; None if that is forbidden.
-        answers: set once it answers; None if it always does.
-    """
-
-    lags: bool = False
+    lags: bool = False  # the API server's cache has not come as far as its etcd
+    # what it says of the number of pods; None if that is forbidden
     counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
-    answers: asyncio.Event | None = None
+    answers: asyncio.Event | None = None  # set once it answers; None if it always does
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
