@@ -1,5 +1,7 @@
 """Running containers of a node by the kubelet whose hash is stored with them: part of a task's status."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +11,8 @@ from nodeupgrade.api.field import Count, Field
 
 UNKNOWN_KUBELET = "unknown"
 """Stands for the kubelet of a hash that no known kubelet computes."""
+
+_MINOR = re.compile(r"1\.[0-9]{1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +30,11 @@ class HashCensus:
             max_properties=64,
         ),
     ] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> Counter[str]:
+        """The numbers; what is not a minor version counts as unknown, whoever wrote it."""
+        found = Counter[str]()
+        for kubelet, number in self.kubelets.items():
+            found[kubelet if _MINOR.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
+        return found

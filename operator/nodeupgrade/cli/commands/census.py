@@ -49,8 +49,8 @@ def fleet_census(tasks: Iterable[Task], nodes: Collection[str]) -> FleetCensus:
     found = {task.name: task.status.hashes for task in tasks if task.status.hashes is not None and task.name in nodes}
     containers, on = Counter[str](), Counter[str]()
     for census in found.values():
-        containers.update(census.kubelets)
-        on.update(kubelet for kubelet, number in census.kubelets.items() if number)
+        containers += census.counted
+        on.update((+census.counted).keys())
     return FleetCensus(
         kubelets=tuple(
             Carried(kubelet=kubelet, containers=containers[kubelet], nodes=on[kubelet])

@@ -1,6 +1,5 @@
 """Counts and lists of the status: recomputed from objects each time, never incremented, and bounded."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from nodeupgrade.api.limits import (
     shorten,
 )
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.task.census import UNKNOWN_KUBELET
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict, began_at
 from nodeupgrade.api.task.status import Preview
@@ -42,7 +40,6 @@ ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
 
 _TOLD = 3
-_SERIES = re.compile(r"1\.[0-9]{1,2}")
 
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
@@ -290,14 +287,9 @@ def flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> 
 def stored_hashes(tasks: Iterable[Task]) -> Mapping[str, int]:
     """Add up the running containers by the kubelet that computes their hash, as each node has counted them last.
 
-    An earlier run's count is as true as its time is recent, so it counts until there is another one. What is not a
-    minor version counts as unknown, whoever wrote it.
+    An earlier run's count is as true as its time is recent, so it counts until there is another one.
     """
-    counted: Counter[str] = Counter()
-    for task in tasks:
-        for kubelet, number in ({} if task.status.hashes is None else task.status.hashes.kubelets).items():
-            counted[kubelet if _SERIES.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
-    return counted
+    return sum((task.status.hashes.counted for task in tasks if task.status.hashes is not None), Counter[str]())
 
 
 def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
