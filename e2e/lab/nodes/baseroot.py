@@ -103,8 +103,9 @@ def bootstrapped(place: Path, suite: str, packages: Sequence[str], masked: Seque
     try:
         root = work / "root"
         include = f"--include={','.join(packages)}"
-        # In a mount namespace of its own, its mounts always end with it.
-        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, suite, root, *mirror(), timeout=900)
+        # In namespaces of its own, its mounts and whatever a package starts always end with it.
+        alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc")
+        run(*alone, "debootstrap", "--variant=minbase", include, suite, root, *mirror(), timeout=900)
         _tidy(root, masked)
         yield root
     finally:
