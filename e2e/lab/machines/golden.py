@@ -25,7 +25,6 @@ IMPORTED = "/usr/share/nodeupgrade-lab/imported"
 
 _RECIPE = "1"
 _SIZE = "16G"
-_CONTEXTS = "/etc/selinux/default/contexts/files/file_contexts"
 _IMPORT_SECONDS = 300
 # Units that wait for what a machine of the lab does not have: a network outside, somebody at its console.
 _MASKED = (
@@ -48,6 +47,12 @@ for archive; do ctr --namespace k8s.io images import "/mnt$archive"; done
 kill $!
 wait $! || true
 ' import "$@"
+"""
+
+# setfiles finds the files that it has opened again below /proc.
+_RELABEL = """\
+mount -t proc proc "$1/proc"
+exec chroot "$1" setfiles -F -e /proc /etc/selinux/default/contexts/files/file_contexts /
 """
 
 
@@ -133,7 +138,7 @@ def _make(target: Path, base: Path, archives: Sequence[Path], machine: Machine) 
 
 def relabel(root: Path) -> None:
     """Give every file below a root the label that its own policy says."""
-    run("chroot", root, "setfiles", "-F", _CONTEXTS, "/", timeout=_IMPORT_SECONDS)
+    run("unshare", "--mount", "sh", "-ec", _RELABEL, "relabel", root, timeout=_IMPORT_SECONDS)
 
 
 def imported_as(archive: Path) -> str:
