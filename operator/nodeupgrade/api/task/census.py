@@ -12,7 +12,7 @@ from nodeupgrade.api.field import Count, Field
 UNKNOWN_KUBELET = "unknown"
 """Stands for the kubelet of a hash that no known kubelet computes."""
 
-_MINOR = re.compile(r"1\.[0-9]{1,2}")
+_SERIES = re.compile(r"1\.[0-9]{1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,5 +36,5 @@ class HashCensus:
         """The numbers; what is not a minor version counts as unknown, whoever wrote it."""
         found = Counter[str]()
         for kubelet, number in self.kubelets.items():
-            found[kubelet if _MINOR.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
+            found[kubelet if _SERIES.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
         return found
