@@ -29,11 +29,11 @@ PermitRootLogin prohibit-password
 MaxSessions 100
 """
 
+# Without labels for containers: Debian's policy has none for them.
 _CONTAINERD = """\
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
-  enable_selinux = {selinux}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "/etc/cni/net.d"
@@ -66,7 +66,6 @@ def machine_files(machine: Machine, addresses: naming.NodeAddresses, public_key:
         AUTHORIZED_KEYS: public_key,
         "/etc/containerd/config.toml": _CONTAINERD.format(
             pause=nodeimages.PAUSE,
-            selinux=_word(machine.selinux),
             systemd=_word(machine.cgroup_driver == "systemd"),
         ),
     }

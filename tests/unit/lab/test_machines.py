@@ -68,7 +68,6 @@ def test_selinux_is_a_matter_of_kernel_configuration_and_packages() -> None:
     machine = Machine(security="selinux")
     assert "enforcing=1" in machine.kernel_options
     assert "SELINUX=enforcing" in files(machine)["/etc/selinux/config"]
-    assert "enable_selinux = true" in files(machine)["/etc/containerd/config.toml"]
     assert "apparmor" not in machine.packages
     assert "enforcing=1" not in Machine().kernel_options
 
