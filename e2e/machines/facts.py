@@ -10,10 +10,10 @@ uname -r
 systemctl --version | sed -n '1s/.*(\\(.*\\)).*/\\1/p'
 containerd --version | cut -d' ' -f3
 stat --file-system --format=%T /sys/fs/cgroup
-cat /sys/fs/selinux/enforce 2>/dev/null || echo none
+echo "$(cat /sys/fs/selinux/enforce 2>/dev/null || echo none)"
 sed -n 's/^SwapTotal: *//p' /proc/meminfo
 findmnt --noheadings --output OPTIONS --target /var
-cat /proc/$1/attr/current
+echo "$(tr -d '\\0' < /proc/$1/attr/current)"
 cut -d: -f3 /proc/$1/cgroup
 """
 
