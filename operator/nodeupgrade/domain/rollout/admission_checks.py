@@ -10,7 +10,7 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction, SkewPolicy
-from nodeupgrade.domain.check import check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
@@ -62,37 +62,35 @@ APPLIANCES = (
 
 
 @check(Reason.UNSUPPORTED_VERSION, Hazard.PAIR_UNKNOWN, acceptable=False)
-def node_version_is_known(candidate: Candidate) -> Finding | None:
+def node_version_is_known(candidate: Candidate) -> Found | None:
     """The hashes stored on the node can be recomputed, which is possible only for known versions."""
     problem = unsupported_version(candidate.node.kubelet_version)
-    return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{named(candidate)}: {problem}") if problem else None
+    return f"{named(candidate)}: {problem}" if problem else None
 
 
 @check(Reason.ALREADY_AT_TARGET, acceptable=False)
-def node_is_not_at_target(candidate: Candidate) -> Finding | None:
+def node_is_not_at_target(candidate: Candidate) -> Found | None:
     """The node does not run the target version already, unless another rollout is changing it right now."""
     if candidate.current != candidate.target or is_being_upgraded_for_others(candidate):
         return None
-    return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{named(candidate)} runs {candidate.target} already")
+    return f"{named(candidate)} runs {candidate.target} already"
 
 
 @check(Reason.UNSUPPORTED_SOURCE, acceptable=False)
-def source_is_wanted(candidate: Candidate) -> Finding | None:
+def source_is_wanted(candidate: Candidate) -> Found | None:
     """The node's version matches ``spec.fromVersions``, a list of versions or version prefixes."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
     if not wanted or any(runs == start or runs.startswith((f"{start}.", f"{start}+", f"{start}-")) for start in wanted):
         return None
-    because = f"{named(candidate)} runs {runs}, which is none of spec.fromVersions ({', '.join(wanted)})"
-    return Finding(reason=Reason.UNSUPPORTED_SOURCE, detail=because)
+    return f"{named(candidate)} runs {runs}, which is none of spec.fromVersions ({', '.join(wanted)})"
 
 
 @check(Reason.DOWNGRADE_NOT_ALLOWED, acceptable=False)
-def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
+def downgrade_is_allowed(candidate: Candidate) -> Found | None:
     """The target is not older than the current version, unless ``spec.allowDowngrade`` is set."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
         return None
-    because = f"{named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
-    return Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=because)
+    return f"{named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
 
 
 @check(
@@ -102,66 +100,59 @@ def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     history.THREE_MINORS_BEHIND,
     acceptable=False,
 )
-def skew_is_supported(candidate: Candidate) -> Finding | None:
+def skew_is_supported(candidate: Candidate) -> Found | None:
     """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
-        return Finding(reason=Reason.VERSION_SKEW, detail=f"{target} is newer than the API server {server}")
+        return f"{target} is newer than the API server {server}"
     if is_too_old_for_server(target, server) and target < candidate.current:
         allowed = supported_minors_behind(target)
-        because = f"{target} is more than {allowed} minors older than the API server {server}"
-        return Finding(reason=Reason.VERSION_SKEW, detail=because)
+        return f"{target} is more than {allowed} minors older than the API server {server}"
     return None
 
 
 @check(Reason.CONTROL_PLANE_CHANGING, Hazard.CONTROL_PLANE_IN_CHANGE)
-def api_servers_agree(candidate: Candidate) -> Finding | None:
+def api_servers_agree(candidate: Candidate) -> Found | None:
     """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
     minors = sorted({(server.major, server.minor): str(server) for server in candidate.api_servers}.items())
     if len(minors) < 2 or candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
-    because = f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
-    return Finding(reason=Reason.CONTROL_PLANE_CHANGING, detail=because)
+    return f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
 
 
 @check(Reason.CORDON_REMOVES_TRAFFIC, Hazard.CORDON_REMOVES_TRAFFIC, history.CORDONED_NODES_SERVE)
-def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Finding | None:
+def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
     change = history.CORDONED_NODES_SERVE
     if change.applies_to(candidate.server) or candidate.node.unschedulable:
         return None
-    detail = (
+    return (
         f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.server} takes cordoned "
         f"nodes out of the load balancers of cloud providers ({change.reference}, changed in {change.since})"
     )
-    return Finding(reason=Reason.CORDON_REMOVES_TRAFFIC, detail=detail)
 
 
 @check(Reason.UNSUPPORTED_NODE, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
-def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
+def kubelet_can_be_replaced(candidate: Candidate) -> Found | None:
     """The node runs Linux, and its kubelet is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
-        because = f"{named(candidate)} runs {system or 'an unknown operating system'}, not linux"
-        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
+        return f"{named(candidate)} runs {system or 'an unknown operating system'}, not linux"
     if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
-        because = f"{named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
-        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
+        return f"{named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
     if found := next((each for each in APPLIANCES if each.runs(candidate.node)), None):
-        because = f"{named(candidate)} runs {found.name}, whose kubelet is part of it and is upgraded with {found.tool}"
-        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
+        return f"{named(candidate)} runs {found.name}, whose kubelet is part of it and is upgraded with {found.tool}"
     return None
 
 
 @check(Reason.UNSUPPORTED_RUNTIME, acceptable=False)
-def runtime_is_supported(candidate: Candidate) -> Finding | None:
+def runtime_is_supported(candidate: Candidate) -> Found | None:
     """The hashes stored by the node's runtime can be rewritten."""
     if is_supported(candidate.node.runtime_name):
         return None
-    detail = f"{named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
-    return Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    return f"{named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
 
 
 @check(
@@ -171,24 +162,22 @@ def runtime_is_supported(candidate: Candidate) -> Finding | None:
     history.PROBES_KEPT,
     acceptable=False,
 )
-def required_guard_is_possible(candidate: Candidate) -> Finding | None:
+def required_guard_is_possible(candidate: Candidate) -> Found | None:
     """Where the readiness guard is required, it is available."""
     verify = candidate.spec.verify
     if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
         return None
     if (problem := guard.obstacle(candidate.server, candidate.guard)) is None:
         return None
-    detail = f"{named(candidate)} cannot be guarded: {problem}"
-    return Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
+    return f"{named(candidate)} cannot be guarded: {problem}"
 
 
 @check(Reason.ARTIFACT_UNAVAILABLE, Hazard.PROGRAM_WRONG, acceptable=False)
-def artifact_has_platform(candidate: Candidate) -> Finding | None:
+def artifact_has_platform(candidate: Candidate) -> Found | None:
     """There is a kubelet binary for the node's platform."""
     if serves(candidate.spec.artifact, candidate.node.platform):
         return None
-    because = f"spec.artifact has no {candidate.node.platform}, which is the platform of {named(candidate)}"
-    return Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail=because)
+    return f"spec.artifact has no {candidate.node.platform}, which is the platform of {named(candidate)}"
 
 
 # The state that it is in: may it be touched now?
@@ -213,34 +202,31 @@ _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 
 
 @check(Reason.OBJECT_UNREADABLE, acceptable=False)
-def task_is_readable(candidate: Candidate) -> Finding | None:
+def task_is_readable(candidate: Candidate) -> Found | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
     if not candidate.unreadable:
         return None
-    detail = f"{named(candidate)} has a task for which holds: {candidate.unreadable}"
-    return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
+    return f"{named(candidate)} has a task for which holds: {candidate.unreadable}"
 
 
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
-def node_is_free(candidate: Candidate) -> Finding | None:
+def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
     task = task_of_others(candidate)
     if task is None or is_claimable(task, candidate.active_upgrades):
         return None
-    detail = f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
-    return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
+    return f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
 
 
 @check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
-def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
+def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
     foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
     if is_orphaned(node, candidate.active_upgrades):
-        because = f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
-        return Finding(reason=Reason.CORDON_LEFT_BEHIND, detail=because)
+        return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
     because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
@@ -260,7 +246,7 @@ def node_is_not_held(candidate: Candidate) -> Finding | None:
 
 
 @check(Reason.HELD_BY_POD, acceptable=False)
-def no_pod_holds_the_node(candidate: Candidate) -> Finding | None:
+def no_pod_holds_the_node(candidate: Candidate) -> Found | None:
     """No pod of the node is annotated to hold it, or they have held it for as long as ``spec.timeouts.podHold`` allows.
 
     Whoever makes pods is trusted less than whoever annotates Nodes: the time runs from when the rollout first found the
@@ -275,7 +261,7 @@ def no_pod_holds_the_node(candidate: Candidate) -> Finding | None:
         return None
     why, others = holding[0].hold, len(holding) - 1
     by = f"pod {holding[0]}" + (f" and {others} more" if others else "") + (f": {why}" if why else "")
-    return Finding(reason=Reason.HELD_BY_POD, detail=f"{named(candidate)} is held until {timestamp(until)} by {by}")
+    return f"{named(candidate)} is held until {timestamp(until)} by {by}"
 
 
 def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
@@ -285,7 +271,7 @@ def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> 
 
 
 @check(Reason.NODE_NOT_READY, acceptable=False)
-def node_is_ready(candidate: Candidate) -> Finding | None:
+def node_is_ready(candidate: Candidate) -> Found | None:
     """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
 
     Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and a
@@ -295,23 +281,22 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
     if node.ready:
         return None
     if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
-        return Finding(reason=Reason.NODE_NOT_READY, detail=because)
+        return because
     if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
-        return Finding(reason=Reason.NODE_NOT_READY, detail=f"{because} and is waited for until {timestamp(until)}")
+        return f"{because} and is waited for until {timestamp(until)}"
     return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
 
 
 @check(Reason.NODE_UNDER_PRESSURE, Hazard.NODE_UNDER_PRESSURE)
-def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
+def node_is_not_under_pressure(candidate: Candidate) -> Found | None:
     """The node has enough memory, disk space and process IDs; otherwise its kubelet is about to evict pods."""
     if not candidate.node.pressures:
         return None
-    because = f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
-    return Finding(reason=Reason.NODE_UNDER_PRESSURE, detail=because)
+    return f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
 
 
 @check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
-def node_is_to_stay(candidate: Candidate) -> Finding | None:
+def node_is_to_stay(candidate: Candidate) -> Found | None:
     """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
     if not because and candidate.node.reboots:
@@ -319,7 +304,7 @@ def node_is_to_stay(candidate: Candidate) -> Finding | None:
     if not because and candidate.node.maintenance:
         because = f"its condition {candidate.node.maintenance[0]} is True"
     detail = f"{named(candidate)} is being changed by another tool: {because}"
-    return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
+    return detail if because else None
 
 
 @check(Reason.WRITE_REFUSED, acceptable=False)
@@ -337,23 +322,23 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
 
 
 @check(Reason.NODE_AFFINITY_NOT_MET, Hazard.PLACEMENT_NOT_MET)
-def placements_are_met(candidate: Candidate) -> Iterator[Finding]:
+def placements_are_met(candidate: Candidate) -> Iterator[Found]:
     """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
     for pod in _active_pods(candidate):
         if problem := unmet_placement(pod, candidate.node):
             detail = f"pod {pod} on {named(candidate)}: {problem}"
-            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod), detail=detail)
+            yield pod, detail
 
 
 @check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
-def taints_are_tolerated(candidate: Candidate) -> Iterator[Finding]:
+def taints_are_tolerated(candidate: Candidate) -> Iterator[Found]:
     """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
         return
     for pod in _active_pods(candidate):
         if taint := untolerated_taint(pod, candidate.node):
             detail = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
-            yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod), detail=detail)
+            yield pod, detail
 
 
 def _active_pods(candidate: Candidate) -> list[Pod]:
