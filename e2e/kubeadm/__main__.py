@@ -1,21 +1,20 @@
 """Run the rows on clusters that kubeadm makes, and print what was seen."""
 
 import fnmatch
-import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from e2e.fleet import Fleet
 from e2e.kubeadm.kinds import ROWS
-from e2e.kubeadm.row import HEADING, Result, Row, Seen, result
+from e2e.kubeadm.row import HEADING, Row, Seen, result
 from e2e.kubeadm.stage import NEW, OLD, Stage
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.cluster import deploy
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
+from e2e.rows import Result, record, recorded, table
 
 
 @click.command()
@@ -40,29 +39,14 @@ def main(*, only: str, pods: int, keep: bool, listing: bool, file: Path | None, 
                 results.append(_played(stage, row))
                 click.echo(f"{results[-1]} {results[-1].seconds:.0f} s", err=True)
                 if file is not None:
-                    with file.open("a") as stream:
-                        stream.write(json.dumps(results[-1].json()) + "\n")
+                    record(file, results[-1])
         finally:
             if not keep:
                 stage.lab.down()
-    click.echo(table(_recorded(file) if file is not None else results))
+    shown = results if file is None else recorded(file, (row.name for row in ROWS))
+    click.echo(table(HEADING, shown))
     if any(each.complaints for each in results):
         raise click.ClickException("not every row ended as it must")
-
-
-def table(results: Sequence[Result]) -> str:
-    """Return the table."""
-    return "\n".join((HEADING, *map(str, results)))
-
-
-def _recorded(file: Path) -> list[Result]:
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    last = {line["row"]: line for line in lines}
-    return [
-        Result(**{**found, "cells": tuple(found["cells"]), "complaints": tuple(found["complaints"])})
-        for row in ROWS
-        if (found := last.get(row.name)) is not None
-    ]
 
 
 def _stage(control_planes: int, pods: int, *, keep: bool) -> Stage:

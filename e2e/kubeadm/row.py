@@ -1,9 +1,10 @@
 """A row of the table: what is done to a cluster, and how it ended."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 
 from e2e.kubeadm.stage import Stage, Upgraded
+from e2e.rows import Result
 
 HEADING = """\
 | what | NodeUpgrade | containers | disturbed | API servers asked | etcd asked | seen |
@@ -32,27 +33,6 @@ class Row:
     control_planes: int = 1  # of the cluster that it needs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A row that was run, as text."""
-
-    row: str
-    does: str
-    cells: tuple[str, ...]
-    seconds: float
-    complaints: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        """Render a line of the table."""
-        *cells, said = self.cells
-        wrong = "".join(f"; **{complaint}**" for complaint in self.complaints)
-        return f"| {' | '.join((self.does, *cells, f'{said}{wrong}'))} |"
-
-    def json(self) -> dict[str, object]:
-        """Return it as an object of JSON."""
-        return asdict(self)
-
-
 def result(row: Row, seen: Seen, seconds: float) -> Result:
     """Return what a row has shown, as text."""
     run = seen.run
@@ -60,5 +40,5 @@ def result(row: Row, seen: Seen, seconds: float) -> Result:
     asked = (_NOT, _NOT) if run is None else (str(run.watch.servers), str(run.watch.etcd))
     containers = seen.containers if seen.containers is not None else run and run.containers
     disturbed = seen.disturbed if seen.disturbed is not None else run and len(run.disturbed)
-    cells = (ended, str(containers), str(disturbed), *asked, seen.said)
-    return Result(row=row.name, does=row.does, cells=cells, seconds=seconds, complaints=tuple(seen.complaints))
+    cells = (row.does, ended, str(containers), str(disturbed), *asked, seen.said)
+    return Result(row=row.name, cells=cells, seconds=seconds, complaints=tuple(seen.complaints))

@@ -1,7 +1,6 @@
 """Run the rows on virtual machines, and print what was seen."""
 
 import fnmatch
-import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -14,8 +13,9 @@ from e2e.lab import Lab, LabError
 from e2e.lab.machines.vmnode import VmNode
 from e2e.lab.progress import Lines
 from e2e.machines.kinds import ROWS
-from e2e.machines.row import HEADING, Kind, Result, Row, Seen, result
+from e2e.machines.row import HEADING, Kind, Row, Seen, result
 from e2e.machines.stage import MACHINE, Stage
+from e2e.rows import Result, record, recorded, table
 
 
 @click.command()
@@ -39,9 +39,9 @@ def main(*, only: str, lab: str, copies: int | None, keep: bool, listing: bool, 
             results.append(each)
             click.echo(f"{each} {each.seconds:.0f} s", err=True)
             if file is not None:
-                with file.open("a") as stream:
-                    stream.write(json.dumps(each.json()) + "\n")
-    click.echo(table(_recorded(file) if file is not None else results))
+                record(file, each)
+    shown = results if file is None else recorded(file, (row.name for row in ROWS))
+    click.echo(table(HEADING, shown))
     if any(each.complaints for each in results):
         raise click.ClickException("not every row ended as it must")
 
@@ -59,21 +59,6 @@ def _on_machine(lab: str, kind: Kind, rows: Sequence[Row], copies: int | None, *
     finally:
         if not keep:
             stage.lab.down()
-
-
-def table(results: Sequence[Result]) -> str:
-    """Return the table."""
-    return "\n".join((HEADING, *map(str, results)))
-
-
-def _recorded(file: Path) -> list[Result]:
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    last = {line["row"]: line for line in lines}
-    return [
-        Result(**{**found, "cells": tuple(found["cells"]), "complaints": tuple(found["complaints"])})
-        for row in ROWS
-        if (found := last.get(row.name)) is not None
-    ]
 
 
 def _standing(name: str, kind: Kind, copies: int | None) -> Stage | None:

@@ -1,10 +1,11 @@
 """A row of the table: what is done to a machine, and how it ended."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 
 from e2e.lab.machines.machine import Machine
 from e2e.machines.stage import Stage, Upgraded
+from e2e.rows import Result
 
 HEADING = """\
 | machine | what | NodeUpgrade | containers | disturbed | seen |
@@ -42,36 +43,18 @@ class Row:
     kind: Kind  # on which kind of machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A row that was run, as text."""
-
-    row: str
-    kind: str
-    does: str
-    cells: tuple[str, ...]
-    seconds: float
-    complaints: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        """Render a line of the table."""
-        *cells, said = self.cells
-        wrong = "; ".join((said, *(f"**{complaint}**" for complaint in self.complaints))).removeprefix("; ")
-        return f"| {' | '.join((self.kind, self.does, *cells, wrong))} |"
-
-    def json(self) -> dict[str, object]:
-        """Return it as an object of JSON."""
-        return asdict(self)
-
-
 def result(row: Row, seen: Seen, seconds: float) -> Result:
     """Return what a row has shown, as text."""
     run = seen.run
     ended = seen.ended or (_NOT if run is None else run.ended)
     containers = seen.containers if seen.containers is not None else run and run.containers
     lost = seen.disturbed if seen.disturbed is not None else run and len(run.disturbed)
-    cells = (ended, *(_NOT if count is None else str(count) for count in (containers, lost)), seen.said)
+    cells = (
+        row.kind.name,
+        row.does,
+        ended,
+        *(_NOT if count is None else str(count) for count in (containers, lost)),
+        seen.said,
+    )
     complaints = tuple(complaint.replace("\n", " ").replace("|", "/") for complaint in seen.complaints)
-    return Result(
-        row=row.name, kind=row.kind.name, does=row.does, cells=cells, seconds=seconds, complaints=complaints
-    )  # fmt: skip
+    return Result(row=row.name, cells=cells, seconds=seconds, complaints=complaints)
