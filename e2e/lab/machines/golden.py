@@ -134,6 +134,7 @@ def _make(target: Path, base: Path, archives: Sequence[Path], machine: Machine) 
         for name in ("vmlinuz", "initrd.img"):
             shutil.copyfile((root / name).resolve(), made / name)
         if machine.selinux:
+            run("unshare", "--mount", "sh", "-ec", _ADMIT, "admit", root, timeout=_IMPORT_SECONDS)
             relabel(root)
         (made / "accelerator").write_text(qemu.accelerator(made / "vmlinuz"))
         options = ("-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", root)
