@@ -7,7 +7,8 @@
     ├── Transient          an external system was busy or unreachable        → retried in the adapter
     ├── StepFailed         a step failed on the node                         → roll back
     │   ├── MetadataConflict   stored metadata changed since it was read
-    │   └── ContainerGone      the runtime no longer holds the container
+    │   ├── ContainerGone      the runtime no longer holds the container
+    │   └── TimedOut           a program of the node did not end in time, so what it would say is unknown
     └── Inconsistent       journal and node disagree, and no rule covers it  → stop; a person must act
 """
 
@@ -22,6 +23,7 @@ __all__ = [
     "NodeUpgradeError",
     "Refused",
     "StepFailed",
+    "TimedOut",
     "Transient",
 ]
 
@@ -61,6 +63,10 @@ class MetadataConflict(StepFailed):
 
 class ContainerGone(StepFailed):
     """The runtime no longer holds the container."""
+
+
+class TimedOut(StepFailed):
+    """A program of the node did not end in time."""
 
 
 class Inconsistent(NodeUpgradeError):

@@ -9,7 +9,7 @@ from nodeupgrade.adapters.containerd import ContainerdProgram
 from nodeupgrade.adapters.crio.restart import CrioProgram
 from nodeupgrade.adapters.docker.restart import DockerdProgram
 from nodeupgrade.adapters.proc.processes import NodeProgram
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import TimedOut
 
 CRIO = "crio version 1.33.13\nVersion:        1.33.13\nGitCommit:      unknown\n"
 
@@ -44,5 +44,14 @@ def test_what_cannot_be_run_has_no_version_and_what_hangs_is_an_error(tmp_path: 
     hangs = tmp_path / "hangs"
     hangs.write_text(f"#!{sys.executable}\nimport time; time.sleep(60)\n")
     hangs.chmod(0o755)
-    with pytest.raises(StepFailed, match="did not end within"):
+    with pytest.raises(TimedOut, match="did not end within"):
         kind(timeout=0.1).version(str(hangs))
+
+
+def test_what_is_too_slow_once_is_asked_again(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\n[ -e {asked} ] || {{ : > {asked}; exec sleep 60; }}\necho answer\n")
+    slow.chmod(0o755)
+
+    assert NodeProgram(timeout=1.0).output((str(slow),)) == b"answer\n"

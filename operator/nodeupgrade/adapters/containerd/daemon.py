@@ -30,7 +30,8 @@ class ContainerdProgram(NodeProgram):
             text: standard input, for ``--config /dev/stdin``.
 
         Raises:
-            StepFailed: the program ends with an error, does not end in time, or cannot be run.
+            TimedOut: the program does not end in time.
+            StepFailed: it ends with an error, or cannot be run.
         """
         printed = self.output((*command, "config", "dump"), text=text)
         try:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT, Configuration, ContainerdProgram
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import (
@@ -31,10 +31,17 @@ def find_next_start(
     """Ask the program on disk, with the unit's command line or, if that is unknown, the running process's."""
     command = () if running is None else running.words
     start = read_start(unit.command) or read_start(command)
-    dump, complaint = _dump(files, program, start)
-    places = None if dump is None or start is None else _places(dump, start)
-    if dump is not None and places is None:
-        complaint = "its program does not say where it would keep its containers"
+    dump, places, complaint, unknown = None, None, "", ""
+    try:
+        if start is None or start.config == str(TUNED_CONFIG):
+            complaint = "it is started in a way that is not known"
+        else:
+            dump = _dump(files, program, start)
+            places = _places(dump, start)
+    except TimedOut as error:
+        unknown = str(error)
+    except StepFailed as error:
+        complaint = str(error)
     starts_itself = not unit.program or PurePosixPath(unit.program).name == PROGRAM_NAME
     return NextStart(
         program=unit.program if start is None else start.program,
@@ -42,6 +49,7 @@ def find_next_start(
         as_it_runs=is_same_start(unit.command, command),
         places=places,
         complaint=complaint,
+        unknown=unknown,
         files=() if start is None else _files(start, dump),
         directories=() if start is None else tuple(dict.fromkeys(_searched(files, PurePosixPath(start.config)))),
     )
@@ -62,30 +70,29 @@ class ContainerdStart:
         return (self.program, *(("--config", path) if path else ()), *self.others)
 
 
-def _dump(
-    files: FilesView, program: ContainerdProgram, start: ContainerdStart | None
-) -> tuple[Configuration | None, str]:
-    """Return the program's dump of its configuration, or why there is none."""
-    if start is None or start.config == str(TUNED_CONFIG):
-        return None, "it is started in a way that is not known"
+def _dump(files: FilesView, program: ContainerdProgram, start: ContainerdStart) -> Configuration:
     # ``config dump`` fails without a configuration file, so a missing one is replaced by an empty one.
     has_file = files.read(PurePosixPath(start.config)) is not None
     command = start.words(None if has_file or start.named else STANDARD_INPUT)
     try:
         dump = program.configuration(command)
+    except TimedOut:
+        raise
     except StepFailed as error:
-        return None, f"asked for its configuration {start.config}, it says: {error}"
-    return dump, "" if dump is not None else f"{start.program} does not show its configuration"
+        raise StepFailed(f"asked for its configuration {start.config}, it says: {error}") from error
+    if dump is None:
+        raise StepFailed(f"{start.program} does not show its configuration")
+    return dump
 
 
-def _places(dump: Configuration, start: ContainerdStart) -> RuntimePlaces | None:
+def _places(dump: Configuration, start: ContainerdStart) -> RuntimePlaces:
     """Return directories and socket. Flags override the configuration, and the dump does not include them."""
     flags = dict(zip(start.others[::2], start.others[1::2], strict=True))
     grpc = dump.get("grpc")
     address = grpc.get("address", "") if isinstance(grpc, Mapping) else ""
     root, state = (flags.get(f"--{name}") or dump.get(name) for name in ("root", "state"))
     if not (root and state):
-        return None
+        raise StepFailed("its program does not say where it would keep its containers")
     return RuntimePlaces(root=str(root), state=str(state), address=flags.get("--address") or str(address))
 
 
@@ -254,6 +261,8 @@ def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) 
 def _tried(program: ContainerdProgram, start: ContainerdStart, config: bytes) -> Configuration | None:
     try:
         return program.configuration(start.words(STANDARD_INPUT), config)
+    except TimedOut:
+        raise
     except StepFailed:
         return None
 

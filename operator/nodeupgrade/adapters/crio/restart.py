@@ -10,7 +10,7 @@ from typing import Any
 
 from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
@@ -42,7 +42,8 @@ class CrioProgram(NodeProgram):
             environment: of the running CRI-O; only what sets flags is passed on.
 
         Raises:
-            StepFailed: the program ends with an error, does not end in time, or cannot be run.
+            TimedOut: the program does not end in time.
+            StepFailed: it ends with an error, or cannot be run.
         """
         given = {name: value for name, value in environment.items() if PASSED_ON.fullmatch(name)}
         return self.output((*command, "config"), environment=given).decode(errors="replace")
@@ -91,7 +92,11 @@ def find_next_start(
     """
     running = () if process is None else process.words
     words = unit.command or running
-    following, complaint = _configuration(program, words, environment)
+    following, complaint, unknown = None, "", ""
+    try:
+        following, complaint = _configuration(program, words, environment)
+    except TimedOut as error:
+        unknown = str(error)
     if following is not None:
         complaint = _complaint(runs, following)
     config = _given(words, CONFIG_FLAGS, environment) or CONFIG
@@ -103,6 +108,7 @@ def find_next_start(
         as_it_runs=not unit.command or unit.command == running,
         places=None if following is None or complaint else places(following),
         complaint=complaint,
+        unknown=unknown,
         files=(config, *(str(path) for path in files.list(PurePosixPath(drop_ins))), *STORAGE),
         directories=(drop_ins,),
         makes=(HOOKS,),
@@ -126,6 +132,8 @@ def _configuration(
         return None, "it is started in a way that is not known"
     try:
         return printed(program.configuration(words, environment)), ""
+    except TimedOut:
+        raise
     except StepFailed as error:
         return None, f"asked for its configuration, it says: {error}"
     except (ValueError, KeyError, TypeError) as error:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
@@ -27,7 +27,8 @@ class DockerdProgram(NodeProgram):
         """Return what the program says against its configuration; empty if nothing, or if it cannot be asked.
 
         Raises:
-            StepFailed: the program does not end in time, or cannot be run.
+            TimedOut: the program does not end in time.
+            StepFailed: it cannot be run.
         """
         try:
             # A program that did not know the option would not start either, but that is not worth a try.
@@ -49,13 +50,15 @@ def find_next_start(
     """
     words = unit.command or (literal(unit.start_line) if running is None else running.words)
     starts_itself = PurePosixPath(unit.program).name == PROGRAM_NAME
-    places, complaint = None, "it is started in a way that is not known"
+    places, unknown, complaint = None, "", "it is started in a way that is not known"
     path = config_file(words)
     if words and starts_itself:
         try:
             found = configured(files, words)
             complaint = _complaint(found, program, words)
             places = None if complaint else places_of(files, found, endpoint)
+        except TimedOut as error:
+            complaint, unknown = "", str(error)
         except (Unusable, StepFailed) as error:
             complaint = str(error)
     return NextStart(
@@ -64,6 +67,7 @@ def find_next_start(
         as_it_runs=running is not None and is_same_start(unit.start_line, unit.command, running.words),
         places=places,
         complaint=complaint,
+        unknown=unknown,
         files=(path,),
     )
 

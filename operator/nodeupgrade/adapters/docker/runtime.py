@@ -206,9 +206,8 @@ class DockerRuntime:
     def _configured_root(self) -> PurePosixPath:
         start = self.next_start(unit := self._services.status(UNIT), None)
         if start.places is None:
-            raise StepFailed(
-                f"nobody knows where {unit.name}, which is stopped, keeps its containers: {start.complaint}"
-            )
+            why = start.complaint or start.unknown
+            raise StepFailed(f"nobody knows where {unit.name}, which is stopped, keeps its containers: {why}")
         return PurePosixPath(start.places.root)
 
     def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from nodeupgrade.adapters.files import stamp
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.node.inventory import Process
 
 INIT = 1
@@ -260,7 +262,7 @@ class NodeProgram:
             environment: added to that of this process.
 
         Raises:
-            StepFailed: it does not end in time.
+            TimedOut: it does not end in time.
             OSError: it cannot be run.
         """
         try:
@@ -275,13 +277,13 @@ class NodeProgram:
             )
         except subprocess.TimeoutExpired as error:
             invocation = " ".join(words[1:][-2:])
-            raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
+            raise TimedOut(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
 
     def version(self, program: str) -> str | None:
         """Return the version of the program at that path; ``None`` if it prints none.
 
         Raises:
-            StepFailed: the program does not end in time.
+            TimedOut: the program does not end in time.
         """
         try:
             done = self.run((program, "--version"))
@@ -293,13 +295,15 @@ class NodeProgram:
     def output(
         self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> bytes:
-        """Return what a command line prints on its standard output.
+        """Return what a command line that changes nothing prints on its standard output.
 
         Raises:
-            StepFailed: it does not end in time, cannot be run, or ends with an error.
+            TimedOut: it does not end in time, asked twice.
+            StepFailed: it cannot be run, or ends with an error.
         """
+        again = Retrying(retry=retry_if_exception_type(TimedOut), stop=stop_after_attempt(2), reraise=True)
         try:
-            done = self.run(words, text=text, environment=environment)
+            done = again(self.run, words, text=text, environment=environment)
         except OSError as error:
             raise StepFailed(f"cannot run {words[0]} because {error.strerror or error}") from error
         if done.returncode != 0:

@@ -129,7 +129,8 @@ class NextStart:
     # whether the unit's command line is that of the running process, apart from temporary settings of an earlier run
     as_it_runs: bool = True
     places: RuntimePlaces | None = None  # the directories and the socket that it would use; None if unknown
-    complaint: str = ""  # why they are unknown
+    complaint: str = ""  # why it would not come back, or why nobody can tell where
+    unknown: str = ""  # why that could not be found out this time; empty if it could
     files: tuple[str, ...] = ()  # files that it would read besides the unit's, including those that do not exist yet
     directories: tuple[str, ...] = ()  # directories in which it would look for such files
     # directories that it makes itself where they are missing, which changes the time of their parents

@@ -4,7 +4,7 @@ import tomllib
 
 from nodeupgrade.adapters.containerd.daemon import Configuration, ContainerdProgram
 from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.files import FilesView
 from tests.doubles.node.calls import Calls
@@ -20,6 +20,7 @@ class FakeProgram(ContainerdProgram):
 
     Attributes:
         mute: it shows nothing.
+        slow: it does not end in time.
         tells_places: otherwise it says nothing of where it keeps things.
     """
 
@@ -27,10 +28,12 @@ class FakeProgram(ContainerdProgram):
         super().__init__()
         self.disk = {} if disk is None else disk
         self.files: FilesView = SimulatedFiles(self.disk, Calls(Timeline()))
-        self.mute = False
+        self.mute = self.slow = False
         self.tells_places = True
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        if self.slow:
+            raise TimedOut(f"{PROGRAM} config dump did not end within 10 s")
         if self.mute:
             return None
         named = command[command.index("--config") + 1] if "--config" in command else CONFIG

@@ -63,6 +63,16 @@ def test_a_program_that_does_not_tell_is_complained_about(mute: bool, tells: boo
     assert (found(program, PROGRAM).places, found(program, PROGRAM).complaint) == (None, complaint)
 
 
+def test_of_a_program_that_is_too_slow_nothing_is_known() -> None:
+    program = FakeProgram()
+    program.slow = True
+
+    seen = found(program, PROGRAM)
+
+    assert (seen.places, seen.complaint) == (None, "")
+    assert seen.unknown == f"{PROGRAM} config dump did not end within 10 s"
+
+
 @pytest.mark.parametrize(
     ("command", "process"),
     [((), running("/opt/start", "containerd")), ((PROGRAM, "--config", OURS), running()), ((), None)],

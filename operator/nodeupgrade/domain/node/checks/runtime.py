@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.domain.check import Check, Found, ask, check
-from nodeupgrade.domain.hazards import Hazard, named
+from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.runtime import RuntimeAsFound
 from nodeupgrade.kubelet import history
@@ -153,10 +153,16 @@ def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
         )
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES, acceptable=False)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.RUNTIME_DID_NOT_ANSWER, Hazard.RUNTIME_CHANGES, acceptable=False)
 def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Found]:
     """The runtime's program on disk reads its configuration without an error."""
-    if found.next.places is None:
+    if found.next.unknown:
+        detail = (
+            f"it could not be found out whether {found.unit.name} would come back from a restart: {found.next.unknown}"
+        )
+        remedy = "see to it that the node is less busy; it is examined again by itself"
+        yield Finding(reason=Reason.RUNTIME_DID_NOT_ANSWER, detail=detail, remedy=remedy)
+    elif found.next.places is None:
         yield (
             f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
             "correct that first"

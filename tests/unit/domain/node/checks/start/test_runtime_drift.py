@@ -16,7 +16,9 @@ from tests.unit.domain.node.checks.sound import runtime_found, unit
 
 CHECKS = (*HARMFUL, *CURABLE)
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
+UNANSWERED = Reason.RUNTIME_DID_NOT_ANSWER
 PROGRAM = "/usr/bin/containerd"
+NEXT = frozenset({"would_be", "complaint", "unknown"})
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd.sock")
 
 
@@ -30,7 +32,7 @@ def started_by(*command: str) -> Any:
 
 def found(**fields: Any) -> RuntimeAsFound:
     """A runtime that would come back as it is, but for what is told of it; its command line is judged as ever."""
-    seen = runtime_found(**{name: value for name, value in fields.items() if name not in {"would_be", "complaint"}})
+    seen = runtime_found(**{name: value for name, value in fields.items() if name not in NEXT})
     words = () if seen.process is None else seen.process.words
     return replace(
         seen,
@@ -38,6 +40,7 @@ def found(**fields: Any) -> RuntimeAsFound:
             seen.next,
             places=fields.get("would_be", PLACES),
             complaint=fields.get("complaint", ""),
+            unknown=fields.get("unknown", ""),
             as_it_runs=is_same_start(seen.unit.command, words),
         ),
     )
@@ -52,6 +55,7 @@ FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
     "another configuration": ({"unit": started_by(PROGRAM, "-c", "/etc/c.toml")}, DRIFT, "-c /etc/c.toml"),
     "ours, and a flag less": ({"process": process(PROGRAM, "--config", str(CONFIG), "--root", "/x")}, DRIFT, "--root"),
     "broken": ({"would_be": None, "complaint": "c.toml: bare keys"}, DRIFT, "c.toml: bare keys; correct that first"),
+    "too slow": ({"would_be": None, "unknown": "no end"}, UNANSWERED, "could not be found out whether"),
     "another root": (
         {"would_be": replace(PLACES, root="/data")},
         DRIFT,
