@@ -1,5 +1,6 @@
 """Both files of kubeadm in ``spec.files``, and credentials that change during a run."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,12 @@ from e2e.lab.cluster.pki import Authority
 from e2e.lab.nodes import kubeadmfiles, nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import run as run_program
+from e2e.lab.process import wait_until
 
 MAX_PODS = 230
 CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+_EXPIRED = "client certificate in /etc/kubernetes/kubelet.conf is expired"
+"""What a kubelet logs."""
 
 
 def _text(node: Node, path: str) -> str:
@@ -59,14 +63,18 @@ def _not_as(node: Node, wanted: dict[str, str]) -> Iterator[str]:
     yield from (f"{path} is not what it must be" for path, text in wanted.items() if _text(node, path) != text)
 
 
+def _use(node: Node, name: str, pem: str) -> None:
+    """Let a node use another client certificate, as a rotation does."""
+    path = Path(CLIENT).with_name(f"kubelet-client-{name}.pem")
+    node.write(str(path), pem, 0o600)
+    node.exec("ln", "-sfn", str(path), CLIENT)
+
+
 def _issue(stage: Stage, node: Node) -> None:
-    """Give a node another client certificate, as a rotation does."""
+    """Give a node another client certificate, one for ten years."""
     authority = Authority(stage.lab.directory / "pki")
     authority.issue("rotated", f"/O=system:nodes/CN=system:node:{node.name}")
-    pem = "".join((authority.directory / f"rotated.{kind}").read_text() for kind in ("crt", "key"))
-    name = "kubelet-client-rotated.pem"
-    node.write(f"{Path(CLIENT).parent}/{name}", pem, 0o600)
-    node.exec("ln", "-sfn", f"{Path(CLIENT).parent}/{name}", CLIENT)
+    _use(node, "rotated", "".join((authority.directory / f"rotated.{kind}").read_text() for kind in ("crt", "key")))
 
 
 def _rotated(stage: Stage) -> Seen:
@@ -115,21 +123,71 @@ organizationName = supplied
 """
 
 
+@contextlib.contextmanager
+def _short_lived(stage: Stage, node: Node, since: str, until: str) -> Iterator[None]:
+    """Let a node use a certificate with these dates, in the words of date(1), and afterwards what it used before."""
+    current = node.exec("readlink", CLIENT).stdout.strip()
+    _use(node, "short-lived", _pem(stage, node, since, until))
+    try:
+        yield
+    finally:
+        node.exec("ln", "-sfn", current, CLIENT)
+
+
 def _expiring(stage: Stage) -> Seen:
     """Let the worker's certificate be valid for half an hour, of a life of a day."""
     node = stage.worker
     stage.bring(node, OLD)
-    current = node.exec("readlink", CLIENT).stdout.strip()
-    node.write(f"{Path(CLIENT).parent}/kubelet-client-expiring.pem", _expiring_pem(stage, node), 0o600)
-    node.exec("ln", "-sfn", f"{Path(CLIENT).parent}/kubelet-client-expiring.pem", CLIENT)
-    try:
+    with _short_lived(stage, node, "23 hours ago", "30 minutes"):
         run = stage.upgrade("expiring", NEW, [node])
-    finally:
-        node.exec("ln", "-sfn", current, CLIENT)
     return Seen(run=run, said=f"“{run.message}”", complaints=tuple(run.wrong("Refused (`KubeletWouldNotStart`)")))
 
 
-def _expiring_pem(stage: Stage, node: Node) -> str:
+def _rotating(stage: Stage) -> Seen:
+    """Let the worker's certificate be one that the new kubelet rotates at its start."""
+    node = stage.worker
+    stage.bring(node, OLD)
+    with _short_lived(stage, node, "28 days ago", "2 days"):
+        run = stage.upgrade("rotating", NEW, [node])
+        used = node.exec("readlink", CLIENT).stdout.strip()
+    wrong = ("the new kubelet did not rotate it",) if used.endswith("short-lived.pem") else ()
+    return Seen(
+        run=run, said="the new kubelet asked for another at once, and used it", complaints=(*run.wrong(), *wrong)
+    )
+
+
+def _shorter_than_a_run(stage: Stage) -> Seen:
+    """Let the worker's certificate be valid for long enough, but for the time without a kubelet that is allowed."""
+    node = stage.worker
+    stage.bring(node, OLD)
+    with _short_lived(stage, node, "30 minutes ago", "4 minutes"):
+        run = stage.upgrade("shorter", NEW, [node], verify={**LONGER, "kubeletDownBudget": "8m"})
+    return Seen(run=run, complaints=tuple(run.wrong("Refused (`KubeletWouldNotStart`)")))
+
+
+def _expired(stage: Stage) -> Seen:
+    """Let the worker's certificate be one that has expired, so that neither kubelet starts, until it is told why."""
+    node = stage.worker
+    stage.bring(node, OLD)
+    told = list[str]()
+
+    def message() -> str:
+        return str(stage.fleet.task(node.name)["status"].get("message", ""))
+
+    def meanwhile() -> None:
+        reached()
+        with _short_lived(stage, node, "2 days ago", "1 day ago"):
+            resume()
+            wait_until("the message why no kubelet starts", lambda: _EXPIRED in message(), timeout=180)
+            told.append(message())
+
+    with stage.held(node, "expired", NEW, DOWN) as (reached, resume):
+        run = stage.upgrade("expired", NEW, [node], meanwhile=meanwhile, verify=LONGER)
+    said = f"“{told[0]}”; then the former one was put back, and the old kubelet started"
+    return Seen(run=run, said=said, complaints=tuple(run.wrong("RolledBack (`KubeletDidNotStart`)")))
+
+
+def _pem(stage: Stage, node: Node, since: str, until: str) -> str:
     authority = Authority(stage.lab.directory / "pki")
     authority.issue("expiring", f"/O=system:nodes/CN=system:node:{node.name}")
     place = authority.directory / "expiring"
@@ -140,7 +198,7 @@ def _expiring_pem(stage: Stage, node: Node) -> str:
     subject = f"/O=system:nodes/CN=system:node:{node.name}"
     run_program("openssl", "req", "-new", "-key", key, "-subj", subject, "-out", request)
     dates = [run_program("date", "--utc", f"--date={when}", "+%Y%m%d%H%M%SZ").stdout.strip()
-             for when in ("23 hours ago", "30 minutes")]  # fmt: skip
+             for when in (since, until)]  # fmt: skip
     run_program(
         "openssl", "ca", "-batch", "-notext", "-config", place / "ca.cnf", "-cert", authority.certificate,
         "-keyfile", authority.directory / "ca.key", "-startdate", dates[0], "-enddate", dates[1], "-in", request,
@@ -155,6 +213,12 @@ ROWS = (
         play=_rotated),
     Row(name="certificates/renewed", does="`kubeadm certs renew all` while the control-plane node has no kubelet",
         play=_renewed),
+    Row(name="certificates/rotating", does="the worker's client certificate is one that a kubelet rotates at once",
+        play=_rotating),
+    Row(name="certificates/shorter", does="the worker's client certificate might expire while it has no kubelet",
+        play=_shorter_than_a_run),
+    Row(name="certificates/expired", does="the worker's client certificate is an expired one while it has no kubelet",
+        play=_expired),
     Row(name="certificates/expiring", does="the worker's client certificate is valid for 30 minutes, of a day",
         play=_expiring),
 )  # fmt: skip

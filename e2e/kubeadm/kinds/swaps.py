@@ -16,7 +16,8 @@ def _worker(stage: Stage) -> Node:
     return stage.worker
 
 
-def _control(stage: Stage) -> Node:
+def control(stage: Stage) -> Node:
+    """Return the first control-plane node."""
     return stage.control[0]
 
 
@@ -44,7 +45,9 @@ def _wrong(stage: Stage, node: Node, version: str, run: Upgraded, written: dict[
         yield f"it is {'not ' if node in stage.control else ''}said what kubeadm does first"
 
 
-def _naive(which: Which) -> Callable[[Stage], Seen]:
+def naive(which: Which) -> Callable[[Stage], Seen]:
+    """Return what swaps a node's kubelet the usual way, which must restart everything there, and puts it back."""
+
     def play(stage: Stage) -> Seen:
         node = which(stage)
         stage.bring(node, OLD)
@@ -69,9 +72,9 @@ ROWS = (
     Row(name="worker/there", does=f"worker {OLD} → {NEW}", play=_upgraded("worker-there", NEW, _worker)),
     Row(name="worker/back", does=f"worker {NEW} → {OLD}", play=_upgraded("worker-back", OLD, _worker)),
     Row(name="control-plane/there", does=f"control-plane node {OLD} → {NEW}",
-        play=_upgraded("control-plane-there", NEW, _control)),
+        play=_upgraded("control-plane-there", NEW, control)),
     Row(name="control-plane/back", does=f"control-plane node {NEW} → {OLD}",
-        play=_upgraded("control-plane-back", OLD, _control)),
-    Row(name="worker/control", does="control: the worker's kubelet swapped the usual way", play=_naive(_worker)),
-    Row(name="control-plane/control", does="control: that of the control-plane node", play=_naive(_control)),
+        play=_upgraded("control-plane-back", OLD, control)),
+    Row(name="worker/control", does="control: the worker's kubelet swapped the usual way", play=naive(_worker)),
+    Row(name="control-plane/control", does="control: that of the control-plane node", play=naive(control)),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from e2e.kubeadm.kinds.swaps import control, naive
 from e2e.kubeadm.row import Row, Seen
 from e2e.kubeadm.stage import NEW, OLD, Stage
 
@@ -33,4 +34,6 @@ ROWS = (
     Row(name="three/there", does=f"three control-plane nodes and a worker {OLD} → {NEW}, one NodeUpgrade",
         play=_all("three-there", NEW), control_planes=CONTROL_PLANES),
     Row(name="three/back", does="the same back", play=_all("three-back", OLD), control_planes=CONTROL_PLANES),
+    Row(name="three/control", does="control: the kubelet of one of three control-plane nodes swapped the usual way",
+        play=naive(control), control_planes=CONTROL_PLANES),
 )  # fmt: skip

@@ -8,7 +8,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.engine.node.node import Node, wait_until_healthy
+from nodeupgrade.engine.node.node import Node
+from nodeupgrade.engine.node.steps.kubelet import wait_until_healthy
 from nodeupgrade.ports.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0
@@ -21,6 +22,7 @@ class Starting:
     dies: tuple[float, ...]
     well_from: float = 1e9
     now: float = field(default=0.0)
+    wrote: tuple[str, ...] = ()
 
     def awake(self) -> AwakeTime:
         return AwakeTime(self.now)
@@ -30,6 +32,10 @@ class Starting:
 
     def healthy(self) -> bool:
         return self.now >= self.well_from
+
+    def log(self, unit: str) -> tuple[str, ...]:
+        assert unit == UNIT
+        return self.wrote
 
     def status(self, unit: str) -> UnitStatus:
         waiting = any(death <= self.now < death + 10 for death in self.dies)
@@ -49,7 +55,7 @@ def wait(kubelet: Starting, *, forgiving: bool) -> None:
     node = Node(
         runtime=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         files=cast("object", None),  # type: ignore[arg-type]  # likewise
-        services=kubelet,  # type: ignore[arg-type]  # only status() is asked
+        services=kubelet,  # type: ignore[arg-type]  # only status() and log() are asked
         kubelet=kubelet,  # type: ignore[arg-type]  # only healthy() is asked
         clock=kubelet,  # type: ignore[arg-type]  # only what is defined above
         shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
@@ -84,3 +90,23 @@ def test_hope_ends_with_the_limit(forgiving: bool) -> None:
         wait(kubelet, forgiving=forgiving)
 
     assert LIMIT <= kubelet.now < LIMIT + 1
+
+
+EXPIRED = "E1126 16:07:00.395017    9295 bootstrap.go:266] part of the existing client certificate is expired"
+ENDED = 'E1126 16:07:00.395425    9295 run.go:74] "command failed" err="unable to load bootstrap kubeconfig"'
+
+
+@pytest.mark.parametrize(("wrote", "said"), [
+    ((), "see journalctl -u kubelet.service"),
+    (("I1126 16:07:00.2 9295 server.go:1] fine", ENDED, "it is over"), f"kubelet.service; the kubelet wrote: {ENDED}"),
+    ((ENDED, EXPIRED, ENDED), f"kubelet.service; the kubelet wrote: {EXPIRED}; the kubelet wrote: {ENDED}"),
+    (('{"ts":1,"caller":"app/run.go:74","msg":"command failed","err":"no"}',), '"msg":"command failed","err":"no"}'),
+])  # fmt: skip
+@pytest.mark.parametrize("dies", [(), (0.1, 10.2, 20.3)])
+def test_the_last_errors_of_a_kubelet_that_does_not_start_is_told(
+    dies: tuple[float, ...], wrote: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(StepFailed) as failed:
+        wait(Starting(dies=dies, wrote=wrote), forgiving=False)
+
+    assert str(failed.value).endswith(said)

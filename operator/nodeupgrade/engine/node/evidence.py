@@ -60,6 +60,8 @@ CAUSE = re.compile(
     r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|DeadlineExceeded|active on the node longer"
 )
 """What a kubelet says when it ends a container for a reason other than a deleted pod."""
+ERROR = re.compile(r'[EF][0-9]{4} |[{].*"err":')
+"""How a kubelet's errors begin: klog's text, or its JSON."""
 EVICTS = "eviction manager: must evict pod(s)"
 QUOTED = 320
 """Characters of a line in a message."""
@@ -89,6 +91,15 @@ def cause(log: tuple[str, ...], call: RefusedCall) -> str:
 def evicts(log: tuple[str, ...]) -> bool:
     """Report whether a kubelet evicts pods because the node lacks something (all versions; since 1.4)."""
     return any(EVICTS in line.lower() for line in log)
+
+
+def last_errors(log: tuple[str, ...]) -> str:
+    """Return the last two errors that a kubelet logged, to be appended to a message; empty if there is none.
+
+    The last one often says only that it ends; the one before it says why.
+    """
+    said = [line.strip()[:QUOTED] for line in log if ERROR.match(line)]
+    return "".join(f"; the kubelet wrote: {line}" for line in said[-2:])
 
 
 def quoted(log: tuple[str, ...], instance: str) -> str:

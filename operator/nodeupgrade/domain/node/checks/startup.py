@@ -81,6 +81,7 @@ class Readiness:
     unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()  # directories that a boot empties, and without which a run cannot be ended after it
     host: StartingHost = StartingHost()  # what a starting kubelet reads of its host
+    down_budget: timedelta = timedelta()  # how long the node may be without a kubelet
 
 
 # Checks of flags, feature gates and configuration: the new kubelet itself is asked, in a dry run.
@@ -243,17 +244,23 @@ def _names(document: Any) -> set[str]:
 LEAST = timedelta(hours=1)
 SHARE = 20
 """Of a short life, this part is enough: kubelets renew certificates when a tenth of it is left."""
+UNTIL_STOPPED = timedelta(minutes=2)
+"""From this look until the kubelet is stopped."""
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.CERTIFICATE_UNUSABLE)
 def certificate_is_valid(facts: Readiness) -> Iterator[Found]:
-    """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour."""
+    """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour.
+
+    It is never let expire while there is no kubelet: then the old one would not start either, nobody could renew the
+    node's lease, and its pods would be evicted.
+    """
     identity = facts.host.identity
-    if identity is not None and (problem := identity.problem or _problem(identity)):
+    if identity is not None and (problem := identity.problem or _problem(identity, facts.down_budget)):
         yield f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
 
 
-def _problem(identity: Identity) -> str:
+def _problem(identity: Identity, down_budget: timedelta) -> str:
     """Return what is wrong with the certificates; empty if there is none, or one of them is good."""
     problems: list[str] = []
     for path, data in identity.certificates.items():
@@ -262,7 +269,7 @@ def _problem(identity: Identity) -> str:
         except ValueError as error:
             problems.append(f"{path}: {error}")
             continue
-        wanted = min(LEAST, (last - first) / SHARE)
+        wanted = max(min(LEAST, (last - first) / SHARE), 2 * down_budget + UNTIL_STOPPED)
         if first > identity.now:
             problems.append(f"the certificate in {path} is valid only from {first:%Y-%m-%dT%H:%M:%SZ} on")
         elif last - identity.now < wanted:

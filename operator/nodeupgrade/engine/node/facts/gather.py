@@ -159,6 +159,7 @@ def gather(
             unfit_for_programs=own_places.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
+            down_budget=request.spec.verify.kubelet_down_budget,
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients

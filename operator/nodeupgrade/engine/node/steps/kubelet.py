@@ -1,5 +1,6 @@
 """Steps of the kubelet itself: the old one is stopped, its program swapped, and the new one started and watched."""
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -10,9 +11,9 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import runtime_restart, shield, start_preconditions
-from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, require_shown
+from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, last_errors, read_log, require_shown
 from nodeupgrade.engine.node.exchange import require_digest
-from nodeupgrade.engine.node.node import OLD_KUBELET_START_SECONDS, Node, wait_until_healthy
+from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 from nodeupgrade.engine.node.watch import Watch
 
@@ -169,3 +170,52 @@ def _require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
             f"the kubelet became healthy and exited during the settle period{since}; see journalctl -u {status.name}",
             reason=Reason.VERIFICATION_FAILED,
         )
+
+
+# Wait for a kubelet to become healthy, and detect early that it never will.
+
+OLD_KUBELET_START_SECONDS = 120.0
+POLL_SECONDS = 0.005
+LOOK_AT_UNIT_SECONDS = 1.0
+DEATHS_TOLERATED = 1
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def wait_until_healthy(
+    node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None] = nothing
+) -> None:
+    """Return once ``/healthz`` answers ok.
+
+    A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
+    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``.
+    While waiting, ``watch`` is called repeatedly, and may raise.
+
+    Raises:
+        StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
+    """
+    deadline = node.clock.awake() + timeout
+    next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
+    pids: set[int] = set()
+    while not node.kubelet.healthy():
+        watch()
+        now = node.clock.awake()
+        if now >= next_look:
+            status = node.services.status(unit)
+            pids.add(status.main_pid)
+            deaths = max(status.restarts, len(pids - {0}) - 1) + (status.sub_state == "auto-restart")
+            if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
+                raise _did_not_start(
+                    node, unit, f"exits right after its start ({status.active_state}, result {status.result})"
+                )
+            next_look = now + LOOK_AT_UNIT_SECONDS
+        if now >= deadline:
+            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s")
+        node.clock.sleep(POLL_SECONDS)
+
+
+def _did_not_start(node: Node, unit: str, what: str) -> StepFailed:
+    said = last_errors(read_log(node, unit))
+    return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{said}", reason=Reason.KUBELET_DID_NOT_START)

@@ -130,6 +130,11 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a certificate that ends soon": (
         START, {"host": identity(END - timedelta(minutes=59))}, "in /pki/c.pem is valid until 2026-11-23T",
     ),
+    "a certificate that may end before a kubelet runs again": (
+        START,
+        {"host": identity(END - timedelta(hours=1, minutes=20)), "down_budget": timedelta(minutes=40)},
+        "in /pki/c.pem is valid until 2026-11-23T",
+    ),
     "a certificate of the future": (START, {"host": identity(BORN - timedelta(days=1))}, "valid only from 2026-11-21T"),
     "a certificate that is none": (START, {"host": identity(BORN, b"junk")}, "/pki/c.pem: it has no certificate"),
     "no kubeconfig": (
