@@ -92,15 +92,18 @@ def test_hope_ends_with_the_limit(forgiving: bool) -> None:
     assert LIMIT <= kubelet.now < LIMIT + 1
 
 
-EXPIRED = "E1126 16:07:00.395017    9295 bootstrap.go:266] part of the existing client certificate is expired"
+EXPIRED = 'E1126 16:07:00.39 9295 bootstrap.go:266] "Unhandled Error" err="the certificate is \\"expired\\"" logger="U"'
+PLAIN = "E1126 16:07:00.395017    9295 bootstrap.go:266] the certificate is expired"
 ENDED = 'E1126 16:07:00.395425    9295 run.go:74] "command failed" err="unable to load bootstrap kubeconfig"'
+JSON = '{"ts":1,"caller":"app/run.go:74","msg":"command failed","err":"no file"}'
+WROTE = "kubelet.service; the kubelet wrote: "
 
 
 @pytest.mark.parametrize(("wrote", "said"), [
     ((), "see journalctl -u kubelet.service"),
-    (("I1126 16:07:00.2 9295 server.go:1] fine", ENDED, "it is over"), f"kubelet.service; the kubelet wrote: {ENDED}"),
-    ((ENDED, EXPIRED, ENDED), f"kubelet.service; the kubelet wrote: {EXPIRED}; the kubelet wrote: {ENDED}"),
-    (('{"ts":1,"caller":"app/run.go:74","msg":"command failed","err":"no"}',), '"msg":"command failed","err":"no"}'),
+    (("I1126 16:07:00.2 9295 server.go:1] fine", ENDED, "it is over"), f"{WROTE}unable to load bootstrap kubeconfig"),
+    ((ENDED, PLAIN, ENDED), f"{WROTE}the certificate is expired; unable to load bootstrap kubeconfig"),
+    ((EXPIRED, JSON), f'{WROTE}the certificate is \\"expired\\"; no file'),
 ])  # fmt: skip
 @pytest.mark.parametrize("dies", [(), (0.1, 10.2, 20.3)])
 def test_the_last_errors_of_a_kubelet_that_does_not_start_is_told(

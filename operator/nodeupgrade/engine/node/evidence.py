@@ -60,8 +60,10 @@ CAUSE = re.compile(
     r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|DeadlineExceeded|active on the node longer"
 )
 """What a kubelet says when it ends a container for a reason other than a deleted pod."""
-ERROR = re.compile(r'[EF][0-9]{4} |[{].*"err":')
-"""How a kubelet's errors begin: klog's text, or its JSON."""
+ERROR = re.compile(
+    r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"'
+)
+"""An error of a kubelet, in klog's text or its JSON."""
 EVICTS = "eviction manager: must evict pod(s)"
 QUOTED = 320
 """Characters of a line in a message."""
@@ -98,8 +100,8 @@ def last_errors(log: tuple[str, ...]) -> str:
 
     The last one often says only that it ends; the one before it says why.
     """
-    said = [line.strip()[:QUOTED] for line in log if ERROR.match(line)]
-    return "".join(f"; the kubelet wrote: {line}" for line in said[-2:])
+    said = [match[match.lastgroup or 0][:QUOTED] for line in log if (match := ERROR.match(line))]
+    return f"; the kubelet wrote: {'; '.join(said[-2:])}" if said else ""
 
 
 def quoted(log: tuple[str, ...], instance: str) -> str:
