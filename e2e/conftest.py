@@ -15,7 +15,7 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabSpec
 from e2e.lab.progress import Lines
-from e2e.lanes import BACKWARDS
+from e2e.lanes import LANE, LANES
 from e2e.shared import SharedNode
 
 CONTROL_PLANE = "1.33.13"
@@ -24,8 +24,8 @@ CONTROL_PLANE = "1.33.13"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests as needing the lab and time, and those that share a node, which come last.
 
-    The others begin with the modules of most tests, which take longest: runs that share the modules (e2e/lanes.py) meet
-    where they are short.
+    The others begin with the modules that take longest, which are marked or have most tests, and those that share a
+    node end with them: runs that share the modules (e2e/lanes.py) meet where they are short.
     """
     for item in items:
         if "e2e/" in str(item.path):
@@ -35,9 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.shared_node)
     tests = Counter(item.path for item in items if not item.get_closest_marker("slow"))
 
-    def place(item: pytest.Item) -> tuple[bool, int, Path]:
-        shared = item.get_closest_marker("shared_node") is not None
-        return shared, 0 if shared else -tests[item.path], item.path
+    def place(item: pytest.Item) -> tuple[bool, bool, int, Path]:
+        shared, long = (item.get_closest_marker(name) is not None for name in ("shared_node", "long"))
+        return shared, not long, tests[item.path] if shared else -tests[item.path], item.path
 
     items.sort(key=place)
 
@@ -89,8 +89,7 @@ def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
 @pytest.fixture(scope="session")
 def shared_node(request: pytest.FixtureRequest) -> Iterator[SharedNode]:
     """The node that modules share; there is none until one of them needs it. Each run of the tests has its own."""
-    other = "last" if request.config.getoption(BACKWARDS, default=False) else "main"
-    process = os.environ.get("PYTEST_XDIST_WORKER", other)
+    process = os.environ.get("PYTEST_XDIST_WORKER", request.config.getoption(LANE, default=LANES[0]))
     shared = SharedNode(lambda: new_lab(f"e2e-shared-{process}", "1.30.14"))
     yield shared
     shared.down()

@@ -1,6 +1,7 @@
 """A lab of several nodes with the operator, for rollouts in waves."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,8 +98,10 @@ class Fleet:
         return wait_until("a replica of the operator that leads", leads, timeout=120, interval=0.5)
 
     def settled(self) -> Snapshots:
-        """Wait until nothing changes any more on any node."""
-        return {name: node.settled(quiet=2) for name, node in self.nodes.items()}
+        """Wait until nothing changes any more on any node; all are watched at once, since each takes its time."""
+        nodes = self.nodes
+        with ThreadPoolExecutor(max_workers=len(nodes)) as watching:
+            return dict(zip(nodes, watching.map(lambda node: node.settled(quiet=2), nodes.values()), strict=True))
 
     def disturbed(self, before: Snapshots, *, but: str = "") -> list[Difference]:
         """List everything that ran and is not the same instance now; pods with ``but`` in their name do not count."""

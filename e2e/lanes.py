@@ -1,7 +1,7 @@
-"""Two runs of the tests on nodes share the modules: each takes the next one that the other has not taken.
+"""Runs of the tests on nodes share the modules: each takes the next one that no other has taken.
 
-One goes through them from the first to the last, the other from the last to the first, so that both end at about the
-same time, whatever takes how long on this machine. Of the modules that share a node, the second run meets most.
+All go through them from the first to the last but one, which goes from the last to the first: so they end at about the
+same time, whatever takes how long on this machine, and of the modules that share a node, one run meets most.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-BACKWARDS = "--from-the-last"
+LANE = "--lane"
+LANES = ("first", "second", "last")
+"""Names of the runs; with the last begins the one that is called so."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     parser.addoption("--taken", type=Path, help="directory of the modules that one of the runs has taken")
-    parser.addoption(BACKWARDS, action="store_true", help="begin with the last module")
+    parser.addoption(LANE, choices=LANES, default=LANES[0], help="which of the runs this is")
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
@@ -25,7 +27,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if taken is None or session.config.option.collectonly or session.testsfailed:
         return None
     modules = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
-    if session.config.getoption(BACKWARDS):
+    if session.config.getoption(LANE) == LANES[-1]:
         modules.reverse()
     for items in modules:
         if _take(taken / items[0].nodeid.partition("::")[0].replace("/", "+")):

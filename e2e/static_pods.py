@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from e2e.changes import added
 from e2e.cluster import Cluster
 from e2e.lab.nodes import nodefiles
 from e2e.lab.oracle.snapshot import ContainerInstance
-from e2e.lab.process import PATIENCE
+from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads.workload import NAMESPACE
 from nodeupgrade.domain.node.static_pods import COMMENT
 
 FOLDER = nodefiles.STATIC_PODS
 LOOKS_SECONDS = 30.0
 """A kubelet looks at its manifests when one changes, and every 20 s anyway."""
+LATER = "came-later"
 
 
 def pod(name: str) -> str:
@@ -73,10 +75,24 @@ class StaticPods:
 
     def edit_counts(self, path: str, name: str, value: str) -> bool:
         """Add a variable to the environment of a pod's container, and report whether it gets there."""
+        self._edit(path, value)
+        return self.becomes(lambda: f"EDITED={value}" in self.environment(name))
+
+    def edit_is_ignored(self, path: str, name: str, value: str) -> bool:
+        """Add a variable to the environment of a pod's container, and report whether it does not get there.
+
+        That the kubelet has seen the edit, a pod shows whose manifest came later; then it gets time for another look.
+        """
+        self._edit(path, value)
+        with added(self.cluster.node, f"{FOLDER}/{LATER}.yaml", pod(LATER)):
+            wait_until("the pod that came later", lambda: self.container(LATER), timeout=120)
+        time.sleep(LOOKS_SECONDS)
+        return f"EDITED={value}" not in (self.environment(name) or f"EDITED={value}")
+
+    def _edit(self, path: str, value: str) -> None:
         marks = ("    imagePullPolicy: Never\n", f"    env: [{{name: EDITED, value: {value}}}]\n")
         text = "".join(line for line in self.read(path).splitlines(True) if "name: EDITED" not in line)
         self.write(path, text.replace(marks[0], "".join(marks)))
-        return self.becomes(lambda: f"EDITED={value}" in self.environment(name))
 
     def without_line(self, path: str) -> str:
         """Return a manifest without the line that a run added, and its comment."""

@@ -18,6 +18,8 @@ from e2e.fleet import Fleet, kill_new_kubelet
 from e2e.lab.cluster import deploy
 from e2e.lab.nodes.nodeimages import BUSYBOX
 
+pytestmark = pytest.mark.long
+
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 8
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,6 +15,8 @@ from e2e.lab.cluster import deploy
 from e2e.lab.nodes import asnode
 from e2e.lab.process import PATIENCE
 
+pytestmark = pytest.mark.long
+
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
 SLOWEST = 10

@@ -8,6 +8,8 @@ from e2e import hashes
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.lab.workloads import workload
 
+pytestmark = pytest.mark.long
+
 PODS = 12
 
 

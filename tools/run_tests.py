@@ -1,6 +1,6 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so two runs of them share their modules. Beside them run those with real software,
+Tests on booted nodes mostly wait, so three runs of them share their modules. Beside them run those with real software,
 which wait as well, with what they leave of the processors, and the fast ones, which never wait, with what is left then.
 With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
@@ -12,11 +12,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 
+from e2e.lanes import LANE, LANES
+
 FAST = ("-n", "auto", "--timeout=1800", "-m", "not real and not e2e and not slow", "tests")
 """With a timeout for a machine that is busy with all the others."""
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 NODES = ("-v", "--durations=15", "-p", "e2e.lanes", "-m", "e2e and not slow", "e2e")
-"""Run twice."""
+"""In as many runs as there are lanes."""
 LATER = 5
 """A third of what others get, since API servers that are started must answer in time."""
 LAST = 19
@@ -89,8 +91,7 @@ def run_all() -> int:
     """Run all tests; the last output is what failed."""
     with TemporaryDirectory() as taken:
         return run_parts(
-            Part(*NODES, "--taken", taken, "--from-the-last"),
-            Part(*NODES, "--taken", taken),
+            *(Part(*NODES, "--taken", taken, LANE, lane) for lane in reversed(LANES)),
             Part(*CONTRACTS, niceness=LATER),
             Part(*FAST, niceness=LAST),
         )

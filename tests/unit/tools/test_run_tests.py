@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
-from e2e.lanes import BACKWARDS
+from e2e.lanes import LANE, LANES
 from tools.run_tests import LONGEST_LINE, Part, what_failed
 from tools.wheels import CHECKOUT
 
@@ -94,14 +94,15 @@ def test_its_end_is_the_orderly_end_of_all_its_processes(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.Signals) -> None:
-    names = ["FAST", "CONTRACTS", "NODES-first", "NODES-last"]
+    on_nodes = [f"NODES-{lane}" for lane in LANES]
+    names = ["FAST", "CONTRACTS", *on_nodes]
     for name in names:
         content = WAITS.format(str(tmp_path / f"{name}-reached"), str(tmp_path / f"{name}-ended"))
         (tmp_path / f"test_{name}.py").write_text(content)
     options = ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path))
     parts = {name: (*options, str(tmp_path / f"test_{name}.py")) for name in ("FAST", "CONTRACTS")}
-    both = [str(tmp_path / f"test_NODES-{end}.py") for end in ("first", "last")]
-    program = (sys.executable, "-c", ALL.format({**parts, "NODES": (*options, "-p", "e2e.lanes", *both)}))
+    modules = [str(tmp_path / f"test_{name}.py") for name in on_nodes]
+    program = (sys.executable, "-c", ALL.format({**parts, "NODES": (*options, "-p", "e2e.lanes", *modules)}))
     with in_the_background():
         running = subprocess.Popen(program, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     with running:
@@ -110,7 +111,7 @@ def test_all_parts_end_so_when_it_is_asked_to_end(tmp_path: Path, asked: signal.
         output, _ = running.communicate()
 
     assert running.returncode != 0
-    assert len(names) == len(list(tmp_path.glob("*-ended"))) == 4, "what they had to take down"
+    assert len(names) == len(list(tmp_path.glob("*-ended"))) == 5, "what they had to take down"
     assert output.count("KeyboardInterrupt") >= len(names)
 
 
@@ -152,15 +153,14 @@ def modules(tmp_path: Path, told: Path) -> tuple[str, ...]:
     return (*options, "-p", "e2e.lanes", "--taken", str(taken), *(str(tmp_path / f"test_{name}.py") for name in "abc"))
 
 
-def test_each_module_is_run_by_one_of_two(tmp_path: Path) -> None:
+def test_each_module_is_run_by_one_of_them(tmp_path: Path) -> None:
     told = tmp_path / "told"
     argv = modules(tmp_path, told)
     with (tmp_path / "test_b.py").open("a") as file:
         file.write("    assert number == 0\n")
-    both = Part(*argv), Part(*argv, BACKWARDS)
-    ended = [part.wait() for part in both]
+    ended = [part.wait() for part in [Part(*argv, LANE, lane) for lane in LANES]]
 
-    assert sorted(code for code, _ in ended) == [0, 1], "what fails fails where it is run"
+    assert sorted(code for code, _ in ended) == [0, 0, 1], "what fails fails where it is run"
     ran = told.read_text().split()
     assert sorted(each for each in ran if each[-1].isdigit()) == ["a0", "a1", "b0", "b1", "c0", "c1"]
     assert sorted(each for each in ran if each.isalpha() and each != "end") == ["a", "b", "c"], "its fixtures, once"
@@ -170,7 +170,8 @@ def test_each_module_is_run_by_one_of_two(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         ((), "a a0 a1 /a c c0 c1 /c end"),
-        ((BACKWARDS,), "c c0 c1 /c a a0 a1 /a end"),
+        ((LANE, "second"), "a a0 a1 /a c c0 c1 /c end"),
+        ((LANE, "last"), "c c0 c1 /c a a0 a1 /a end"),
     ],
 )
 def test_what_another_run_has_taken_is_left_to_it(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
