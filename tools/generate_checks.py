@@ -129,7 +129,7 @@ def _details() -> Iterator[str]:
         links = ", ".join(dict.fromkeys(f"[{fact.reference}]({fact.link})" for fact in check.follows))
         room = check.room.removeprefix("nodeupgrade.domain.")
         hazards = ", ".join(hazard.name for hazard in check.covers)
-        yield f"| `{check.name}` in `{room}` | `{check.facts}` | {hazards} | {versions} | {links} |"
+        yield f"| `{check.name}` in `{room}` | `{check.facts.__name__}` | {hazards} | {versions} | {links} |"
     yield ""
 
 
@@ -165,7 +165,7 @@ def _facts() -> Iterator[str]:
     yield from ("## Facts", "", "What the checks judge, and the modules that put it together.", "")
     yield from ("| facts | from |", "|---|---|")
     built = _builders()
-    for facts in dict.fromkeys(check.facts for check in EVERY):
+    for facts in dict.fromkeys(check.facts.__name__ for check in EVERY):
         yield f"| `{facts}` | {', '.join(f'`{module}`' for module in built[facts])} |"
     yield ""
 

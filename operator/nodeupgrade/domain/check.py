@@ -1,12 +1,14 @@
 """Checks: named questions about a node, each defined in one place, with its reasons, hazards, and upstream changes.
 
-To add one, write a function that takes facts and yields what it finds, decorate it with ``check``, and list it in the
-``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/generated/preflight.md pick it up.
-A check decides from facts that others have gathered; it performs no I/O and changes nothing.
+To add one, write a function that takes facts and yields what it finds, and decorate it with ``check``; the checks of a
+module run in the order of their definition. Preflight, ``action: Plan``, ``nodeupgrade plan`` and
+docs/generated/preflight.md pick it up. A check decides from facts that others have gathered; it performs no I/O and
+changes nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
 from nodeupgrade.api.reasons import Reason, Severity
@@ -27,12 +29,13 @@ class Check(Generic[F]):
 
     name: str  # name of the function that implements it
     room: str  # module of that function
-    facts: str  # name of the class whose instances it judges
+    facts: type[object]  # the class whose instances it judges
     holds: str  # what is true of a node that passes, in one sentence
     reasons: tuple[Reason, ...]  # all reasons that its findings may have
     # the changes in Kubernetes that it is about; if empty, it applies to every version
     follows: tuple[MinorChange | ReleaseDefect, ...]
     covers: tuple[Hazard, ...]  # the hazards that it looks for
+    warns: bool  # whether its findings only warn
     acceptable: bool  # whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md)
     find: Callable[[F], Iterable[Finding]]  # the function; it yields nothing for a node that passes
 
@@ -40,15 +43,10 @@ class Check(Generic[F]):
         """Return the findings for these facts, with the name of this check."""
         return (replace(finding, check=self.name) for finding in self.find(facts))
 
-    def of(self, read: Callable[[G], F], when: Callable[[G], bool] = lambda _: True) -> "Check[G]":
-        """Return this check adapted to a larger set of facts.
-
-        Args:
-            read: Extracts the facts that the check needs.
-            when: Whether the check applies at all; if not, it finds nothing.
-        """
+    def of(self, read: Callable[[G], F | None]) -> "Check[G]":
+        """Return this check of larger facts, from which ``read`` takes its own; ``None`` if it does not apply."""
         anything: Check[Any] = self
-        return replace(anything, find=lambda facts: self.find(read(facts)) if when(facts) else ())
+        return replace(anything, find=lambda facts: () if (own := read(facts)) is None else self.find(own))
 
 
 def check(
@@ -91,6 +89,7 @@ def check(
             reasons=reasons,
             follows=tuple(each for each in about if isinstance(each, MinorChange | ReleaseDefect)),
             covers=tuple(each for each in about if isinstance(each, Hazard)),
+            warns=warns or all(reason.severity is Severity.WARN for reason in reasons),
             acceptable=acceptable,
             find=find,
         )
@@ -98,10 +97,17 @@ def check(
     return declare
 
 
-def _judged(find: Callable[[F], object]) -> str:
+def _judged(find: Callable[[F], object]) -> type[object]:
     """Return what a check judges, from its parameter's type; of several of a kind, the kind."""
-    kind = next(iter(get_type_hints(find).values()))
-    return str(next(iter(get_args(kind)), kind).__name__)
+    kind: type[object] = next(iter(get_type_hints(find).values()))
+    return next(iter(get_args(kind)), kind)
+
+
+def checks_of(*modules: ModuleType, warns: bool) -> tuple[Check[Any], ...]:
+    """Return the checks that modules define, in that order: those that only warn, or those that may forbid."""
+    defined = (each for module in modules for each in vars(module).values() if isinstance(each, Check))
+    rooms = {module.__name__ for module in modules}
+    return tuple(each for each in defined if each.room in rooms and each.warns is warns)
 
 
 def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) -> tuple[Finding, ...]:

@@ -180,6 +180,7 @@ class RuntimeAsFound:
     changed: tuple[str, ...]  # files and directories that a start reads and that were changed after the last start
     program: Digest | None  # digest of the program on disk
     unproven: str = ""  # what has never been tried on a real node with this version; empty if it has been
+    restartable: bool = True  # whether a restart is known to do no harm, so that it can be recommended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

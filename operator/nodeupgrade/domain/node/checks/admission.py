@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
@@ -234,11 +234,3 @@ def _in_volume(volume: Json) -> str | None:
     if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
         return "a Secret"
     return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
-
-
-CHECKS: tuple[Check[Admission], ...] = (
-    operating_system_fits,
-    sysctls_are_allowed,
-    apparmor_is_there,
-    sidecars_are_known,
-)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.cluster import moment
@@ -179,12 +179,3 @@ def _resize(pod: Pod) -> str | None:
     conditions = pod.status.get("conditions") or ()
     going_on = (each for each in conditions if each.get("type") in _RESIZING and each.get("status") == "True")
     return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
-
-
-CHECKS: tuple[Check[NodeFacts], ...] = (hooks_are_over, resizes_are_over, init_containers_are_remembered)
-WARNINGS: tuple[Check[NodeFacts], ...] = (
-    containers_do_not_crash,
-    deadlines_are_far,
-    pods_would_be_replaced,
-    nobody_is_debugging,
-)

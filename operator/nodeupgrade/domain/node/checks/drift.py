@@ -14,7 +14,7 @@ from enum import StrEnum
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
@@ -338,7 +338,3 @@ def _without_secret(word: str) -> str:
 def _some(parts: list[str], separator: str = ", ") -> str:
     more = f"{separator}and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
     return f"{separator.join(parts[:NAMED])}{more}"
-
-
-CHECKS: tuple[Check[Drift], ...] = (kubelet_starts_as_it_runs,)
-WARNINGS: tuple[Check[Drift], ...] = (nothing_is_accepted,)

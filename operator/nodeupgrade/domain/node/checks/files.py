@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
 from nodeupgrade.domain.node.units import decisive
@@ -82,11 +82,3 @@ def old_kubelet_accepts_its_files(facts: FilesFound) -> Iterator[Found]:
             f"kubelet {facts.current} does not accept its own configuration in a dry run, so there would be no way "
             f"back: {shorten(objection(output), SAID)}"
         )
-
-
-CHECKS: tuple[Check[FilesFound], ...] = (
-    files_can_be_exchanged,
-    files_keep_what_must_stay,
-    drop_ins_start_the_same,
-    old_kubelet_accepts_its_files,
-)

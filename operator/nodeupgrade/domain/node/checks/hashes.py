@@ -10,7 +10,7 @@ from datetime import timedelta
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.plan import PlannedContainer
 from nodeupgrade.domain.node.rewriting import Rewriting
@@ -161,14 +161,3 @@ def nobody_hangs_on_the_runtime(facts: Proof) -> Iterator[Found]:
                 f"{then}"
             )
             yield container.label, detail
-
-
-CHECKS: tuple[Check[Proof], ...] = (
-    manifests_tell_what_runs,
-    hashes_are_reproduced,
-    accepted_hashes_were_compared,
-    static_pods_keep_their_uid,
-    hashes_stay,
-    sockets_are_not_mounted,
-    nobody_hangs_on_the_runtime,
-)

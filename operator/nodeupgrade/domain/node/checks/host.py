@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.kubelet import history
@@ -229,18 +229,3 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
     default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
     return facts.layout.settings.eviction_hard(default)
-
-
-CHECKS: tuple[Check[Readiness], ...] = (
-    units_are_as_loaded,
-    files_can_be_changed,
-    executor_can_be_started,
-    run_outlives_a_boot,
-    cgroups_stay_where_they_are,
-    swap_is_as_configured,
-    kernel_settings_are_as_wanted,
-    watchdog_is_known,
-    disks_have_room,
-    memory_has_room,
-)
-WARNINGS: tuple[Check[Readiness], ...] = (inotify_instances_are_left,)

@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.resources import is_guaranteed
+from nodeupgrade.domain.node.checks.runtime import is_as_expected
 from nodeupgrade.domain.node.checks.volumes import claims_of
 from nodeupgrade.domain.pods import Pod, Role
-from nodeupgrade.kubelet import known_defects
+from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelet.known_defects import Concern, KnownDefect
+from nodeupgrade.kubelet.layout import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
 FREE_BYTES = 64 * 1024 * 1024
@@ -54,6 +56,25 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     elif facts.target < current and not facts.spec.allow_downgrade:
         detail = f"{facts.target} is older than the node's {current}; set allowDowngrade: true if that is meant"
         yield Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=detail)
+
+
+@check(
+    Reason.UNSUPPORTED_RUNTIME,
+    Hazard.RUNTIME_API_TOO_OLD,
+    history.CRI_V1_REQUIRED,
+    BUILT_IN_RUNTIME_REMOVED,
+    acceptable=False,
+)
+def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
+    runtime = facts.runtime
+    if facts.readiness.layout.built_in:
+        if objection := built_in_runtime_objection(facts.target):
+            yield objection
+    elif (
+        is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions
+    ):
+        yield f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
 
 
 @check(
@@ -227,13 +248,3 @@ def _listed(pods: list[Pod]) -> str | None:
 
 def _lasting(pod: Pod) -> list[str]:
     return [container.name for container in pod.containers if container.role in {Role.REGULAR, Role.SIDECAR}]
-
-
-WARNINGS: tuple[Check[NodeFacts], ...] = (credentials_can_be_used,)
-RELEASES: tuple[Check[NodeFacts], ...] = (release_harms_no_pod,)
-CHECKS: tuple[Check[NodeFacts], ...] = (
-    kubelet_is_managed,
-    versions_are_known,
-    program_is_as_promised,
-    arguments_can_be_changed,
-)

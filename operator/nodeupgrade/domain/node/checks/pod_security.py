@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.admission import Admission, security_contexts
 from nodeupgrade.domain.pods import Pod
@@ -144,6 +144,3 @@ def _first_of(mapping: Any, length: object) -> int | None:
     first = mapping["hostId"]
     known = isinstance(first, int) and isinstance(length, int) and mapping["containerId"] == 0
     return first if known and mapping["length"] == length and first % length == 0 else None
-
-
-WARNINGS: tuple[Check[Admission], ...] = (seccomp_profiles_are_there, user_namespaces_stay_as_they_are)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.inventory import restarting
@@ -279,20 +279,3 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Found]:
             "it is, `kubeadm upgrade` replaces all static pods of the control plane, also those that it would leave"
         )
     yield detail
-
-
-CHECKS: tuple[Check[NodeFacts], ...] = (
-    stored_is_served,
-    runtime_holds_the_pods,
-    sandboxes_are_sound,
-    pods_survive_a_restart,
-    pods_keep_their_cgroup,
-    nothing_is_resized,
-    nothing_is_updated_in_place,
-)
-WARNINGS: tuple[Check[NodeFacts], ...] = (
-    pods_outlast_a_node_that_is_not_ready,
-    edits_of_manifests_count,
-    static_pods_run_on,
-    control_plane_is_not_of_kubeadm,
-)

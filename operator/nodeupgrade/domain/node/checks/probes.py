@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.pods import Pod, Role
@@ -164,11 +164,3 @@ def _same_handler(startup: Json, other: Json) -> bool:
 def _deadline(probe: Json) -> int:
     """Return after how many seconds of failures a kubelet kills the container."""
     return int(probe.get("failureThreshold") or 3) * period(probe)
-
-
-CHECKS: tuple[Check[Traffic], ...] = (probes_let_containers_live,)
-WARNINGS: tuple[Check[Traffic], ...] = (
-    readiness_probes_succeed,
-    startup_probes_succeed_again,
-    exec_probes_are_timed_already,
-)

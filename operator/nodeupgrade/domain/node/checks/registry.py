@@ -1,14 +1,15 @@
 """The registry of a node's checks, by module, in the order in which their findings are reported.
 
-Nothing on the node may be changed before every check passes. To add a check, add it to the ``CHECKS`` of its module; to
-add a module, add it here, with the facts that its checks judge. Checks that need only the API server are in
+Nothing on the node may be changed before every check passes. A check is registered by its definition in one of these
+modules; a new kind of facts needs a line in ``_READ``. Checks that need only the API server are in
 ``rollout/admission.py``. docs/generated/preflight.md lists all of them.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from nodeupgrade.domain.check import Check, ask
+from nodeupgrade.domain.check import Check, ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
@@ -33,98 +34,52 @@ from nodeupgrade.domain.node.checks import (
 )
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
+from nodeupgrade.domain.node.runtime import RuntimeAsFound
 
-F = TypeVar("F")
+OF_ADMISSION = (placement, admission, resources, pod_security)
+"""Whether a kubelet that starts would admit every pod again."""
 
-
-def _reading(
-    read: Callable[[NodeFacts], F],
-    checks: tuple[Check[F], ...],
-    when: Callable[[NodeFacts], bool] = lambda _: True,
-) -> tuple[Check[NodeFacts], ...]:
-    return tuple(check.of(read, when) for check in checks)
-
-
-def _files(facts: NodeFacts) -> files.FilesFound:
-    if facts.files is None:
-        raise LookupError("no files are exchanged")
-    return facts.files
-
-
-ADMISSION: tuple[Check[admission.Admission], ...] = (
-    placement.pods_fit,
-    *admission.CHECKS,
-    *resources.CHECKS,
-    placement.host_ports_are_free,
-    placement.labels_are_read_first,
-    placement.labels_tell_the_platform,
-    pod_security.groups_policy_is_supported,
-    pod_security.user_namespaces_are_recorded,
-    admission.static_pods_stand_alone,
-)
-"""Checks of whether a kubelet that starts would admit every pod again."""
-
-ADMISSION_WARNINGS: tuple[Check[admission.Admission], ...] = (
-    *pod_security.WARNINGS,
-    resources.claims_are_recorded,
-    resources.ended_pods_keep_their_phase,
+_MODULES = (
+    *(kubelet, runtime, units, pods, startup, host, state, probes, services, drift, *OF_ADMISSION),
+    *(condition, volumes, surroundings, files),
 )
 
-CHECKS: tuple[Check[NodeFacts], ...] = (
-    runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
-    *kubelet.CHECKS,
-    *runtime.CHECKS,
-    *_reading(lambda facts: facts.runtime_found, runtime.HARMFUL, when=runtime.is_restarted),
-    *_reading(lambda facts: facts.runtime_found, runtime.CURABLE, when=runtime.may_be_restarted),
-    *_reading(lambda facts: facts.units, units.CHECKS),
-    *pods.CHECKS,
-    kubelet.there_is_space,
-    *_reading(
-        lambda facts: facts.readiness,
-        (*startup.CHECKS, *host.CHECKS, *state.CHECKS),
-        when=runtime.is_as_expected,
+_READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
+    NodeFacts: lambda facts: facts,
+    RuntimeAsFound: lambda facts: (
+        replace(facts.runtime_found, restartable=runtime.may_be_restarted(facts))
+        if runtime.is_restarted(facts)
+        else None
     ),
-    runtime.runtime_survives_a_restart,
-    runtime.required_shield_is_possible,
-    kubelet.required_guard_can_be_confirmed,
-    *_reading(lambda facts: facts.traffic, probes.CHECKS),
-    *_reading(lambda facts: facts.traffic, services.CHECKS),
-    *_reading(lambda facts: facts.drift, drift.CHECKS),
-    *_reading(lambda facts: facts.admission, ADMISSION),
-    state.devices_are_on_record.of(lambda facts: facts.admission),
-    pods.placements_are_met,
-    pods.taints_are_tolerated,
-    *condition.CHECKS,
-    kubelet.health_can_be_asked,
-    *kubelet.RELEASES,
-    *_reading(lambda facts: facts.volumes, volumes.CHECKS),
-    *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
-    *_reading(_files, files.CHECKS, when=lambda facts: facts.files is not None),
-)
+    units.UnitsFound: lambda facts: facts.units,
+    startup.Readiness: lambda facts: facts.readiness if runtime.is_as_expected(facts) else None,
+    services.Traffic: lambda facts: facts.traffic,
+    drift.Drift: lambda facts: facts.drift,
+    admission.Admission: lambda facts: facts.admission,
+    volumes.Volumes: lambda facts: facts.volumes,
+    surroundings.HostSurroundings: lambda facts: facts.surroundings,
+    files.FilesFound: lambda facts: facts.files,
+}
+"""How the facts that a check judges are read; ``None`` where it does not apply."""
+
+
+def _reading(checks: Iterable[Check[Any]]) -> tuple[Check[NodeFacts], ...]:
+    return tuple(check.of(_READ[check.facts]) for check in checks)
+
+
+CHECKS = _reading(checks_of(*_MODULES, warns=False))
 """Checks that may forbid a run."""
 
-WAY_BACK: tuple[Check[NodeFacts], ...] = _reading(
-    lambda facts: facts.way_back, ADMISSION, when=lambda facts: facts.files is not None
+WAY_BACK: tuple[Check[NodeFacts], ...] = tuple(
+    check.of(lambda facts: None if facts.files is None else facts.way_back)
+    for check in checks_of(*OF_ADMISSION, warns=False)
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 
-PROOFS: tuple[Check[Proof], ...] = hashes.CHECKS
+PROOFS: tuple[Check[Proof], ...] = (*checks_of(hashes, warns=False), *checks_of(hashes, warns=True))
 """Checks that may forbid it once its hashes are planned; reported last."""
 
-WARNINGS: tuple[Check[NodeFacts], ...] = (
-    *runtime.WARNINGS,
-    *kubelet.WARNINGS,
-    *pods.WARNINGS,
-    *_reading(lambda facts: facts.readiness, (*startup.WARNINGS, *host.WARNINGS)),
-    *_reading(lambda facts: facts.drift, drift.WARNINGS),
-    *_reading(lambda facts: facts.traffic, probes.WARNINGS),
-    *_reading(lambda facts: facts.traffic, services.WARNINGS),
-    *_reading(lambda facts: facts.admission, ADMISSION_WARNINGS),
-    *condition.WARNINGS,
-    kubelet.release_has_no_known_flaw,
-    *_reading(lambda facts: facts.volumes, volumes.WARNINGS),
-    *_reading(lambda facts: facts.surroundings, surroundings.WARNINGS),
-)
+WARNINGS = _reading(checks_of(*_MODULES, warns=True))
 """Checks that only warn, before and after a run."""
 
 

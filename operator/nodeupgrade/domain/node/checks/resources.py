@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.placement import allocatable, amounts, devices, requests
@@ -275,13 +275,3 @@ def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
     except ValueError:
         return True
     return all(amount <= given[name] for name, amount in requested.items() if name in given)
-
-
-CHECKS: tuple[Check[Admission], ...] = (
-    devices_are_kept,
-    memory_is_not_reckoned_twice,
-    whole_cores_are_not_asked_for_twice,
-    numa_nodes_are_not_chosen_anew,
-    exclusive_cpus_are_recorded,
-    exclusive_memory_is_recorded,
-)

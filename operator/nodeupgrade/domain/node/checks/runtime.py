@@ -4,39 +4,10 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
-from nodeupgrade.domain.check import Check, Found, ask, check
+from nodeupgrade.domain.check import Found, ask, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.runtime import RuntimeAsFound
-from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.layout import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
-
-
-@check(
-    Reason.UNSUPPORTED_RUNTIME,
-    Hazard.RUNTIME_API_TOO_OLD,
-    history.CRI_V1_REQUIRED,
-    BUILT_IN_RUNTIME_REMOVED,
-    acceptable=False,
-)
-def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
-    """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
-    runtime = facts.runtime
-    if facts.readiness.layout.built_in:
-        if objection := built_in_runtime_objection(facts.target):
-            yield objection
-    elif (
-        is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions
-    ):
-        yield f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
-
-
-@check(Reason.RUNTIME_UNPROVEN, Hazard.RUNTIME_CHANGES)
-def runtime_is_proven(facts: NodeFacts) -> Found | None:
-    """This program has been run on real nodes with this version of the runtime."""
-    if not is_as_expected(facts) or not (untried := facts.runtime_found.unproven):
-        return None
-    return f"{facts.runtime.name} {facts.runtime.version}: {untried}"
 
 
 @check(Reason.UNSUPPORTED_RUNTIME, Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND, acceptable=False)
@@ -56,6 +27,14 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Found]:
             f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
             "an upgrade of the runtime; restart it at a time of your choice first"
         )
+
+
+@check(Reason.RUNTIME_UNPROVEN, Hazard.RUNTIME_CHANGES)
+def runtime_is_proven(facts: NodeFacts) -> Found | None:
+    """This program has been run on real nodes with this version of the runtime."""
+    if not is_as_expected(facts) or not (untried := facts.runtime_found.unproven):
+        return None
+    return f"{facts.runtime.name} {facts.runtime.version}: {untried}"
 
 
 def is_as_expected(facts: NodeFacts) -> bool:
@@ -118,10 +97,6 @@ def _shield_obstacle(facts: NodeFacts) -> str:
     return facts.socket.obstacle if is_as_expected(facts) else ""
 
 
-CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_is_proven)
-WARNINGS: tuple[Check[NodeFacts], ...] = (shield_is_possible,)
-
-
 # Checks of the runtime's drift: differences between the running process and its next start.
 #
 # A restart applies every change since the last one: a configuration that the runtime cannot read leaves the node
@@ -146,7 +121,7 @@ def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Found]:
 def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
     """The runtime's unit has the running process's command line, apart from temporary settings of an earlier run."""
     running = () if found.process is None else found.process.words
-    if found.unit.command and not found.next.as_it_runs:
+    if found.unit.command and not found.next.as_it_runs and _a_restart_helps(found):
         yield (
             f"it runs as `{' '.join(running)}`, and {found.unit.name} would start `{' '.join(found.unit.command)}`; "
             f"{_restart_first(found)}"
@@ -189,7 +164,7 @@ def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Found]:
 @check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES)
 def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
     """No file that a start of the runtime reads was changed after its process started."""
-    if found.changed:
+    if found.changed and _a_restart_helps(found):
         yield f"{named(found.changed, 3)}: changed after {found.unit.name} was started; {_restart_first(found)}"
 
 
@@ -197,7 +172,7 @@ def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
 def runtime_program_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
     """The runtime's program on disk is the one that runs, byte for byte; two builds may report the same version."""
     running = None if found.process is None else found.process.program
-    if running is None or running != found.program:
+    if (running is None or running != found.program) and _a_restart_helps(found):
         yield f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"
 
 
@@ -205,26 +180,7 @@ def _restart_first(found: RuntimeAsFound) -> str:
     return f"restart {found.unit.name} at a time of your choice first"
 
 
-HARMFUL: tuple[Check[RuntimeAsFound], ...] = (
-    runtime_is_the_unit,
-    runtime_configuration_is_valid,
-    runtime_keeps_its_directories,
-)
-"""Checks that find something only if a restart would do harm."""
-
-
 def _a_restart_helps(found: RuntimeAsFound) -> bool:
     """Report whether a restart is a remedy: where it would do harm, only that is reported."""
-    return not ask(HARMFUL, found)
-
-
-def _itself(found: RuntimeAsFound) -> RuntimeAsFound:
-    return found
-
-
-CURABLE: tuple[Check[RuntimeAsFound], ...] = (
-    runtime_command_is_unchanged.of(_itself, _a_restart_helps),
-    runtime_files_are_unchanged.of(_itself, _a_restart_helps),
-    runtime_program_is_unchanged.of(_itself, _a_restart_helps),
-)
-"""Checks whose remedy is a restart at a time of the owner's choice."""
+    harm = (runtime_is_the_unit, runtime_configuration_is_valid, runtime_keeps_its_directories)
+    return found.restartable and not ask(harm, found)

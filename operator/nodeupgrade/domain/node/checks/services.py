@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import Answering, Dependants
 from nodeupgrade.domain.pods import Pod, Role
@@ -181,7 +181,3 @@ def budgets_are_kept(facts: Traffic) -> Iterator[Found]:
                 f"now, and {counted(len(concerned), 'pod')} of it on this node would be unready until kubelet "
                 f"{facts.target} has probed them: {named(concerned)}"
             )
-
-
-CHECKS: tuple[Check[Traffic], ...] = (services_keep_endpoints,)
-WARNINGS: tuple[Check[Traffic], ...] = (clients_notice_nothing, api_server_keeps_its_webhooks, budgets_are_kept)

@@ -10,7 +10,7 @@ import yaml
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.runtime import RuntimeInfo
@@ -354,20 +354,3 @@ def status_outlasts_a_restart(facts: Readiness) -> Iterator[Found]:
             f"{STATUS_GATE}: true makes kubelet {facts.target} report every container as not ready when it starts, "
             f"and no readiness guard is used with kubelets that keep it ({history.PROBES_KEPT.reference}); turn it off"
         )
-
-
-CHECKS: tuple[Check[Readiness], ...] = (
-    feature_gates_are_known,
-    configuration_is_accepted,
-    cloud_provider_is_there,
-    credential_providers_are_usable,
-    certificate_is_valid,
-    status_outlasts_a_restart,
-)
-WARNINGS: tuple[Check[Readiness], ...] = (
-    settings_are_known,
-    gates_are_set_one_by_one,
-    pulled_images_stay_usable,
-    events_stay_limited,
-    memory_is_not_throttled_anew,
-)

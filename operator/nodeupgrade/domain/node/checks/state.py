@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness
@@ -294,13 +294,3 @@ def devices_are_on_record(facts: Admission) -> Iterator[Found]:
                     "devices says nothing, so that a kubelet that starts would give them away; delete the pod first"
                 )
                 yield pod, detail
-
-
-CHECKS: tuple[Check[Readiness], ...] = (
-    state_files_are_readable,
-    state_fits_the_policies,
-    resized_pods_are_readable,
-    claims_are_readable,
-    pod_level_resources_are_not_in_use,
-    pinned_cpus_are_there,
-)

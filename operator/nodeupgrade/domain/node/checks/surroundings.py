@@ -8,7 +8,7 @@ from typing import assert_never
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, PROGRAM, DpkgState, Package
@@ -332,19 +332,3 @@ def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
         return Finding(reason=reason, detail=detail, remedy="set kubelet.package: Ignore")
     detail = f"{owner}, which will be held and stays held (apt-mark unhold {package.specific} takes it back)"
     return Finding(reason=reason, detail=detail, remedy="", severity=Severity.WARN)
-
-
-CHECKS: tuple[Check[HostSurroundings], ...] = (
-    systemd_is_new_enough,
-    nothing_else_stops,
-    kubelet_keeps_its_name,
-    pods_have_their_controllers,
-    limit_covers_usage,
-    nobody_else_changes_the_node,
-    package_manager_leaves_the_kubelet,
-)
-WARNINGS: tuple[Check[HostSurroundings], ...] = (
-    clock_is_right,
-    nobody_installs_another_kubelet,
-    chains_are_not_missed,
-)

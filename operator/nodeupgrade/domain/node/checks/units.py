@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.vendor_commands import is_known
@@ -138,6 +138,3 @@ def units_start_nothing_else(found: UnitsFound) -> Iterator[Found]:
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
                 "into a unit of its own that runs before"
             )
-
-
-CHECKS: tuple[Check[UnitsFound], ...] = (units_start_nothing_else,)

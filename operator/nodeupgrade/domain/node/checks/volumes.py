@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.check import Check, Found, check
+from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.mounts import MountedVolumes, PodVolume
 from nodeupgrade.domain.pods import Pod
@@ -231,7 +231,3 @@ def volumes_are_attached(facts: Volumes) -> Iterator[Found]:
     for name in status.get("volumesInUse") or ():
         if name not in attached:
             yield f"volume {name} is in use and not attached: it is being attached, or was detached under its pod"
-
-
-CHECKS: tuple[Check[Volumes], ...] = (volumes_keep_their_place, volumes_keep_their_plugin, claims_are_kept)
-WARNINGS: tuple[Check[Volumes], ...] = (volumes_keep_their_label, volumes_are_attached)

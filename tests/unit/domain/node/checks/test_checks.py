@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.domain.catalogue import EVERY
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.check import Check, check, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     condition,
@@ -38,29 +39,34 @@ from tests.unit.domain.node.checks.sound import facts, readiness, traffic
 from tests.unit.domain.node.checks.start import test_clock, test_surroundings, test_volumes
 from tools import generate_checks
 
+
+def every(*modules: ModuleType) -> tuple[Check[Any], ...]:
+    return (*checks_of(*modules, warns=False), *checks_of(*modules, warns=True))
+
+
 Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
-    "files": (files.CHECKS, [given for _, given in test_files.REFUSED.values()]),
+    "files": (every(files), [given for _, given in test_files.REFUSED.values()]),
     "startup": (
-        (*startup.CHECKS, *host.CHECKS),
+        every(startup, host),
         [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()],
     ),
     "admission": (
-        (*registry.ADMISSION, *registry.ADMISSION_WARNINGS),
+        every(*registry.OF_ADMISSION),
         [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
     ),
     "condition": (
-        (*condition.CHECKS, *condition.WARNINGS),
+        every(condition),
         [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
     ),
     "probes": (
-        (*probes.CHECKS, *probes.WARNINGS),
+        every(probes),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
     "services": (
-        (*services.CHECKS, *services.WARNINGS),
+        every(services),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())]
         + [test_dependants.seen(test_dependants.API), test_dependants.seen(test_dependants.budget({}))],
     ),
@@ -69,11 +75,11 @@ ROOMS: dict[str, Cases] = {
         [facts(target=target, **test_releases.CONCERNED[name]) for name, target in test_releases.targets()],
     ),
     "volumes": (
-        (*volumes.CHECKS, *volumes.WARNINGS),
+        every(volumes),
         [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
     ),
     "surroundings": (
-        (*surroundings.CHECKS, *surroundings.WARNINGS),
+        every(surroundings),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
         + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW]
         + [test_surroundings.around(installers=tuple(surroundings.INSTALLERS))],
@@ -110,7 +116,7 @@ def test_of_the_facts_of_every_check_it_is_known_who_reads_them() -> None:
     table = generate_checks.page().partition("## Facts")[2]
     read = dict(re.findall(r"^\| `(\w+)` \| (`.+`) \|$", table, re.MULTILINE))
 
-    assert {one.facts for one in EVERY} == read.keys()
+    assert {one.facts.__name__ for one in EVERY} == read.keys()
 
 
 def test_no_two_checks_have_one_name_in_a_room() -> None:

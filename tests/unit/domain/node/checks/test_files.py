@@ -9,15 +9,18 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef, PodUid
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import files as of_files
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.files import CHECKS, FilesFound
+from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion, default_static_container, hash_manifest_container
 from tests.unit.domain.node.checks.sound import OLD, facts, instance, inventory, kubelet, readiness, request, sandbox
+
+CHECKS = checks_of(of_files, warns=False)
 
 CONFIG, DROP_IN = "/var/lib/kubelet/config.yaml", "/etc/systemd/system/kubelet.service.d/20-limits.conf"
 WORDS = ("--cgroup-driver=systemd", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--cert-dir=/etc/kubernetes/own")

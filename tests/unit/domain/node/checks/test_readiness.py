@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import host, startup, state
-from nodeupgrade.domain.node.checks.startup import WARNINGS
+from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 from tests.unit.domain.node.checks.start import test_starting, test_state_files
 
-CHECKS = (*startup.CHECKS, *host.CHECKS, *state.CHECKS)
+CHECKS = tuple(each for each in checks_of(startup, host, state, warns=False) if each.facts is Readiness)
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 OLD_STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":3242152201}'
@@ -145,7 +145,7 @@ def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str
 def test_a_setting_that_is_ignored_is_warned_of() -> None:
     said = 'I1120 codec.go:100] "Using lenient decoding" err="strict decoding error: unknown field \\"runOnce\\""'
 
-    [finding] = ask(WARNINGS, readiness(dry_run=f"{said}\n{readiness().dry_run}"))
+    [finding] = ask(checks_of(startup, warns=True), readiness(dry_run=f"{said}\n{readiness().dry_run}"))
 
     assert finding.reason is Reason.SETTING_IGNORED
     assert finding.detail.endswith("in its configuration: runOnce")

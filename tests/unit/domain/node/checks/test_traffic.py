@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import probes, services
 from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
@@ -53,11 +53,11 @@ def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
 
 
 def objections(seen: Traffic) -> tuple[Finding, ...]:
-    return ask((*probes.CHECKS, *services.CHECKS), seen)
+    return ask(checks_of(probes, services, warns=False), seen)
 
 
 def warnings(seen: Traffic) -> tuple[Finding, ...]:
-    return ask((*probes.WARNINGS, *services.WARNINGS), seen)
+    return ask(checks_of(probes, services, warns=True), seen)
 
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {

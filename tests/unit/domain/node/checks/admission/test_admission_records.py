@@ -6,10 +6,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
-from nodeupgrade.domain.node.checks.registry import ADMISSION as CHECKS
-from nodeupgrade.domain.node.checks.registry import ADMISSION_WARNINGS as WARNINGS
+from nodeupgrade.domain.node.checks.registry import OF_ADMISSION
 from tests.unit.domain.node.checks.admission import test_admission
 from tests.unit.domain.node.checks.admission.admitted import (
     GPU,
@@ -25,6 +24,8 @@ from tests.unit.domain.node.checks.admission.admitted import (
     succeeded,
     userns,
 )
+
+CHECKS, WARNINGS = checks_of(*OF_ADMISSION, warns=False), checks_of(*OF_ADMISSION, warns=True)
 
 USERNS: Any = {"hostUsers": False}
 STATIC_CPUS = b"cpuManagerPolicy: static"

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.runtime import runtime_is_proven, runtime_is_understood
+from nodeupgrade.domain.node.checks.kubelet import runtime_is_understood
+from nodeupgrade.domain.node.checks.runtime import runtime_is_proven
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.wiring.node import RUNTIMES
 from tests.unit.domain.node.checks.sound import facts, readiness

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.surroundings import WARNINGS
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import surroundings
 from nodeupgrade.domain.node.cluster import ahead
 from tests.unit.domain.node.checks.start.test_surroundings import around
+
+WARNINGS = checks_of(surroundings, warns=True)
 
 BEAT = "2026-11-21T21:14:37Z"
 

@@ -8,12 +8,15 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, FileRole, ReadAtStart, Start, find
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import drift
+from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, find
 from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
+
+CHECKS, WARNINGS = checks_of(drift, warns=False), checks_of(drift, warns=True)
 
 STARTED = 1_000_000.0
 CONFIG = b"maxPods: 50\nsyncFrequency: 0s\nevictionPressureTransitionPeriod: 300s\nclusterDNS: [10.96.0.10]\n"

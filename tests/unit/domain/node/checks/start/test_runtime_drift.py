@@ -9,12 +9,12 @@ from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
 from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.runtime import CURABLE, HARMFUL
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import runtime
 from nodeupgrade.domain.node.runtime import RuntimeAsFound, RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
-CHECKS = (*HARMFUL, *CURABLE)
+CHECKS = tuple(check for check in checks_of(runtime, warns=False) if check.facts is RuntimeAsFound)
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
 UNANSWERED = Reason.RUNTIME_DID_NOT_ANSWER
 PROGRAM = "/usr/bin/containerd"

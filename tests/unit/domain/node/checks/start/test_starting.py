@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import host, startup
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, StartingHost
@@ -17,8 +17,7 @@ from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 
-CHECKS = (*startup.CHECKS, *host.CHECKS)
-WARNINGS = (*startup.WARNINGS, *host.WARNINGS)
+CHECKS, WARNINGS = checks_of(startup, host, warns=False), checks_of(startup, host, warns=True)
 V = KubeletVersion.parse
 CERT = b"""
 -----BEGIN CERTIFICATE-----

@@ -7,10 +7,11 @@ from zlib import crc32
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import state
 from nodeupgrade.domain.node.checks.admission import Admission
-from nodeupgrade.domain.node.checks.startup import StartingHost
-from nodeupgrade.domain.node.checks.state import CHECKS, devices_are_on_record
+from nodeupgrade.domain.node.checks.startup import Readiness, StartingHost
+from nodeupgrade.domain.node.checks.state import devices_are_on_record
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import Configured
@@ -18,6 +19,8 @@ from nodeupgrade.kubelet.state import text_checksum
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
 from tests.unit.domain.node.checks.sound import readiness
+
+CHECKS = tuple(check for check in checks_of(state, warns=False) if check.facts is Readiness)
 
 V = KubeletVersion.parse
 CLAIMS = json.dumps({"entries": []})

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks import surroundings
-from nodeupgrade.domain.node.checks.surroundings import WARNINGS, Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, PodCgroups
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
 from tests.unit.domain.node.checks.sound import SPEC, STATUS, pod
 
-CHECKS = surroundings.CHECKS
+CHECKS, WARNINGS = checks_of(surroundings, warns=False), checks_of(surroundings, warns=True)
 V = KubeletVersion.parse
 GIB = 1024**3
 RESERVED = configured((), b"kubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi}")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import units
 from nodeupgrade.domain.node.checks.units import (
-    CHECKS,
     UnitsFound,
     is_harmless,
     paths_in,
@@ -19,6 +19,8 @@ from nodeupgrade.domain.node.checks.units import (
 from nodeupgrade.domain.node.units import UnitCommand
 from nodeupgrade.domain.node.vendor_commands import KNOWN, VendorCommand
 from tests.unit.domain.node.checks.sound import command, unit
+
+CHECKS = checks_of(units, warns=False)
 
 
 def found(*commands: UnitCommand, contents: Mapping[str, str] | None = None) -> UnitsFound:

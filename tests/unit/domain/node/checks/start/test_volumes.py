@@ -7,12 +7,15 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.volumes import CHECKS, WARNINGS, VolumeClaim, Volumes
+from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.node.checks import volumes as of_volumes
+from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes
 from nodeupgrade.domain.node.mounts import MountedVolumes, mounted_volumes
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import pod
+
+CHECKS, WARNINGS = checks_of(of_volumes, warns=False), checks_of(of_volumes, warns=True)
 
 UID = "0d6b3c7e-4f2f-4d0e-9a64-6a3cf6a5a001"
 REF = PodRef(namespace="default", name="web", uid=PodUid(UID))
