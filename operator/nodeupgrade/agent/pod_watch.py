@@ -10,7 +10,7 @@ from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.departures import Flaps, PodState, was_removed
+from nodeupgrade.domain.node.departures import Flaps, was_removed
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType
@@ -102,4 +102,4 @@ class PodWatch:
     def _update(self, pod: Json) -> None:
         parsed = parse_pod(pod)
         if not AGENT_LABELS.items() <= parsed.labels.items():
-            self.flaps = self.flaps.after(PodState.of(parsed))
+            self.flaps = self.flaps.after(parsed)

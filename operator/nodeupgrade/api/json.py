@@ -9,6 +9,7 @@ same program wrote the file. They must be readable in an emergency with a pager.
 
 import base64
 import binascii
+import json
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -23,7 +24,7 @@ from nodeupgrade.api.values import IntOrPercent, NodeUpgradeError, parse_duratio
 
 __all__ = [
     "Json", "JsonValue", "MalformedFileError", "MalformedObjectError", "field_name", "from_json", "merge_patch",
-    "seconds_name", "timestamp", "to_json",
+    "read_record", "render_record", "seconds_name", "timestamp", "to_json",
 ]  # fmt: skip
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -118,6 +119,19 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
     """
     read = reader_of(typing.cast("Hashable", kind), strict=strict, resolved=False)
     return typing.cast("T", read(data, path or ("$" if strict else "")))
+
+
+def read_record(data: bytes | None, otherwise: T) -> T:
+    """Decode a file on a node in which a program remembers something; what cannot be read proves nothing."""
+    try:
+        return otherwise if data is None else from_json(type(otherwise), json.loads(data), strict=True)
+    except (ValueError, MalformedFileError):
+        return otherwise
+
+
+def render_record(value: object) -> bytes:
+    """Return what `read_record` reads."""
+    return json.dumps(to_json(value, strict=True), indent=1).encode()
 
 
 # How each type is read from JSON; ``json`` offers it.

@@ -143,6 +143,11 @@ class Pod:
         return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self.status.get("conditions") or ())
 
     @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted, or has finished."""
+        return self.terminating or self.finished
+
+    @property
     def grace_seconds(self) -> int:
         """How long its containers get to stop."""
         seconds = self.spec.get("terminationGracePeriodSeconds")

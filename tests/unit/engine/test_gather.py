@@ -376,7 +376,7 @@ def test_the_socket_is_found_with_what_holds_it(mounts: str, fixed: bool, mounte
     seen = gathered(node(files={"/proc/1/mountinfo": mounts.encode()})).socket
 
     assert (seen.endpoint, seen.path, seen.fixed, seen.mounted) == (ENDPOINT, ENDPOINT, fixed, mounted)
-    assert seen.exchangeable
+    assert seen.kind.exchangeable_socket
 
 
 def test_a_socket_that_is_not_there_is_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.json import read_record, render_record
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
-from nodeupgrade.domain.node.units import OWN_CHANGE, OwnChange, parse_own_change, render_own_change
+from nodeupgrade.domain.node.units import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.engine.node import node, runtime_restart
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
@@ -299,9 +300,9 @@ def _own_change(files: Files, drop_in: PurePosixPath) -> Iterator[None]:
     yield
     changed = files.changed(directory) or 0.0
     if changed != before and {*files.walk(directory)} - {drop_in} == others:
-        foreign = parse_own_change(files.read(OWN_CHANGE)).foreign(str(directory), before)
+        foreign = read_record(files.read(OWN_CHANGE), NO_CHANGE).foreign(str(directory), before)
         own = OwnChange(directory=str(directory), changed=changed, before=foreign)
-        files.write(OWN_CHANGE, render_own_change(own))
+        files.write(OWN_CHANGE, render_record(own))
 
 
 def _end(services: ServiceManager, unit: str) -> None:

@@ -8,7 +8,7 @@ from math import ceil
 from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.departures import PodState, longest_exposure
+from nodeupgrade.domain.node.departures import longest_exposure
 from nodeupgrade.domain.placement import meets
 from nodeupgrade.domain.pods import parse_pod, requirement_of
 from nodeupgrade.kubelet.probe_delay import MARGIN
@@ -40,10 +40,9 @@ def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
         match body["kind"]:
             case "Service" if (body.get("spec") or {}).get("publishNotReadyAddresses"):
                 publishing_unready.add(f"{namespace}/{metadata['name']}")
-            case "EndpointSlice" if service := (metadata.get("labels") or {}).get(SERVICE_LABEL):
-                ready.setdefault(f"{namespace}/{service}", set()).update(_of_slice(body, namespace))
-            case "Endpoints":
-                ready.setdefault(f"{namespace}/{metadata['name']}", set()).update(_of_endpoints(body, namespace))
+            case "EndpointSlice" | "Endpoints" if service := _service_of(body):
+                found = (_pod(each, namespace) or ",".join(each.addresses) for each in _endpoints(body) if each.ready)
+                ready.setdefault(f"{namespace}/{service}", set()).update(found)
             case _:
                 pass
     return tuple(
@@ -60,37 +59,37 @@ def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:
 
 def _addresses(service: str, objects: Iterable[Json]) -> Iterator[str]:
     for body in objects:
-        metadata = body["metadata"]
-        sliced = (metadata.get("labels") or {}).get(SERVICE_LABEL) if body["kind"] == "EndpointSlice" else None
-        if f"{metadata['namespace']}/{sliced or metadata['name']}" != service:
-            continue
-        match body["kind"]:
-            case "Service":
-                spec = body.get("spec") or {}
-                yield from (ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
-            case "EndpointSlice":
-                yield from (ip for each in body.get("endpoints") or () for ip in each.get("addresses") or ())
-            case "Endpoints":
-                for subset in body.get("subsets") or ():
-                    yield from (str(each.get("ip")) for each in subset.get("addresses") or ())
-            case _:
-                pass
+        if f"{body['metadata']['namespace']}/{_service_of(body)}" == service:
+            spec = (body.get("spec") or {}) if body["kind"] == "Service" else {}
+            yield from (ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
+            yield from (address for each in _endpoints(body) for address in each.addresses)
 
 
-def _of_slice(body: Json, namespace: str) -> Iterator[str]:
-    for endpoint in body.get("endpoints") or ():
-        if (endpoint.get("conditions") or {}).get("ready") is not False:  # the API: unknown counts as ready
-            yield _pod(endpoint, namespace) or ",".join(endpoint.get("addresses") or ())
+def _service_of(body: Json) -> str | None:
+    """Return the name of a Service, or of the one whose endpoints an object has."""
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    return labels.get(SERVICE_LABEL) if body["kind"] == "EndpointSlice" else str(metadata["name"])
 
 
-def _of_endpoints(body: Json, namespace: str) -> Iterator[str]:
-    for subset in body.get("subsets") or ():
-        for address in subset.get("addresses") or ():
-            yield _pod(address, namespace) or str(address.get("ip"))
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    addresses: tuple[str, ...]
+    target: Json  # what it is, such as a pod
+    ready: bool = True
 
 
-def _pod(endpoint: Json, namespace: str) -> str | None:
-    target = endpoint.get("targetRef") or {}
+def _endpoints(body: Json) -> Iterator[_Endpoint]:
+    """Yield the endpoints of an EndpointSlice or of Endpoints, of the latter those that are ready."""
+    for each in body.get("endpoints") or ():
+        ready = (each.get("conditions") or {}).get("ready") is not False  # the API: unknown counts as ready
+        yield _Endpoint(tuple(each.get("addresses") or ()), each.get("targetRef") or {}, ready)
+    for address in (address for subset in body.get("subsets") or () for address in subset.get("addresses") or ()):
+        yield _Endpoint((str(address.get("ip")),), address.get("targetRef") or {})
+
+
+def _pod(endpoint: _Endpoint, namespace: str) -> str | None:
+    target = endpoint.target
     return f"{target.get('namespace') or namespace}/{target['name']}" if target.get("kind") == "Pod" else None
 
 
@@ -223,7 +222,7 @@ def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
 
 def exposure_seconds(pods: Iterable[Json]) -> int:
     """Return how many seconds after its start a new kubelet may take to probe every pod."""
-    return ceil(longest_exposure(map(PodState.of, map(parse_pod, pods))).total_seconds())
+    return ceil(longest_exposure(map(parse_pod, pods)).total_seconds())
 
 
 def _message(text: str) -> str:

@@ -19,7 +19,7 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
   kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -73,18 +73,16 @@ class Departures:
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
-    damage: list[Difference] = []
-    ended: list[Difference] = []
-    for difference in found:
-        excused = (
+    return _divided(
+        found,
+        lambda difference: (
             difference.pod.uid in evidence.deleted
             or difference.container in evidence.with_runtime
             or _ended_by_itself(plan, now, difference, evidence)
             or _restarted_by_rule(difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
-        )
-        (ended if excused else damage).append(difference)
-    return Departures(damage=tuple(damage), ended=tuple(ended))
+        ),
+    )
 
 
 def divide_without_kubelet(
@@ -94,11 +92,15 @@ def divide_without_kubelet(
 
     ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
     """
-    damage: list[Difference] = []
-    ended: list[Difference] = []
-    for difference in found:
-        (ended if _ended_with_runtime(plan, now, difference, asked or frozenset()) else damage).append(difference)
-    return Departures(damage=tuple(damage), ended=tuple(ended))
+    return _divided(found, lambda difference: _ended_with_runtime(plan, now, difference, asked or frozenset()))
+
+
+def _divided(found: Iterable[Difference], is_excused: Callable[[Difference], bool]) -> Departures:
+    judged = [(difference, is_excused(difference)) for difference in found]
+    return Departures(
+        damage=tuple(difference for difference, excused in judged if not excused),
+        ended=tuple(difference for difference, excused in judged if excused),
+    )
 
 
 def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
@@ -270,36 +272,6 @@ def _policy(pod: Pod, container: PodContainer) -> str:
 # Detect readiness flaps: pods that were reported unready although nothing about them changed. A fold over a watch.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodState:
-    """The state of a pod that flaps are detected by, at one moment."""
-
-    uid: str
-    name: str  # ``namespace/name``
-    ready: bool
-    running: frozenset[tuple[str, str]]  # name and id of each running container and sidecar
-    whole: bool  # whether all its containers run
-    deleting: bool  # whether it is being deleted, or has finished
-    exposure: timedelta  # how long a new kubelet may take to probe it
-
-    @classmethod
-    def of(cls, pod: Pod) -> "PodState":
-        """Return the state of a pod.
-
-        Raises:
-            KeyError: the pod has no UID.
-        """
-        return cls(
-            uid=pod.uid,
-            name=str(pod),
-            ready=pod.ready,
-            running=frozenset((each.name, each.container_id) for each in pod.statuses if each.running),
-            whole=pod.whole,
-            deleting=pod.terminating or pod.finished,
-            exposure=pod.exposure,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Flaps:
     """The last state of each pod of a node, and the names of the pods that flapped.
@@ -307,16 +279,20 @@ class Flaps:
     A pod flaps if it was Ready and is no longer, is not being deleted, and all its containers keep running.
     """
 
-    pods: Mapping[str, PodState] = field(default_factory=dict)
-    flapped: frozenset[str] = frozenset()
+    pods: Mapping[str, Pod] = field(default_factory=dict)  # by UID in the API
+    flapped: frozenset[str] = frozenset()  # as ``namespace/name``
 
-    def after(self, pod: PodState) -> "Flaps":
-        """Return the flaps after an event with a pod's present state."""
+    def after(self, pod: Pod) -> "Flaps":
+        """Return the flaps after an event with a pod's present state.
+
+        Raises:
+            KeyError: the pod has no UID.
+        """
         known = {**self.pods, pod.uid: pod}
         before = self.pods.get(pod.uid)
         if before is None or not _for_no_reason(before, pod):
             return replace(self, pods=known)
-        return Flaps(known, self.flapped | {pod.name})
+        return Flaps(known, self.flapped | {str(pod)})
 
     def without(self, uid: str) -> "Flaps":
         """Return the flaps after the deletion of a pod."""
@@ -325,8 +301,8 @@ class Flaps:
     @property
     def unready(self) -> tuple[str, ...]:
         """Return the names of flapped pods that are still unready although they run."""
-        pods = (pod for pod in self.pods.values() if pod.name in self.flapped)
-        return tuple(sorted(pod.name for pod in pods if pod.whole and not pod.ready and not pod.deleting))
+        pods = (pod for pod in self.pods.values() if str(pod) in self.flapped)
+        return tuple(sorted(str(pod) for pod in pods if pod.whole and not pod.ready and not pod.leaving))
 
     @property
     def exposure(self) -> timedelta:
@@ -334,10 +310,15 @@ class Flaps:
         return longest_exposure(self.pods.values())
 
 
-def longest_exposure(pods: Iterable[PodState]) -> timedelta:
+def longest_exposure(pods: Iterable[Pod]) -> timedelta:
     """Return how long a new kubelet may take to probe all of these pods, except those being deleted."""
-    return max((pod.exposure for pod in pods if not pod.deleting), default=timedelta())
+    return max((pod.exposure for pod in pods if not pod.leaving), default=timedelta())
 
 
-def _for_no_reason(before: PodState, now: PodState) -> bool:
-    return before.ready and not now.ready and not now.deleting and now.whole and before.running <= now.running
+def _for_no_reason(before: Pod, now: Pod) -> bool:
+    return before.ready and not now.ready and not now.leaving and now.whole and _instances(before) <= _instances(now)
+
+
+def _instances(pod: Pod) -> set[tuple[str, str]]:
+    """Return name and id of each running container and sidecar."""
+    return {(each.name, each.container_id) for each in pod.statuses if each.running}

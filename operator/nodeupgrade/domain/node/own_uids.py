@@ -5,13 +5,11 @@ it, the node's name, the manifest's path and, by defaults, the feature gates. An
 same from the same.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import Digest, NodeName
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 
@@ -45,19 +43,6 @@ class OwnUids:
         """Return it with newer knowledge about some manifests."""
         found = {own.path: own for own in (*self.known, *newer)}
         return OwnUids(known=tuple(found.values()))
-
-
-def parse(data: bytes | None) -> OwnUids:
-    """Read the record; what cannot be read proves nothing."""
-    try:
-        return OwnUids() if data is None else from_json(OwnUids, json.loads(data), strict=True)
-    except (ValueError, MalformedFileError):
-        return OwnUids()
-
-
-def render(own: OwnUids) -> bytes:
-    """Return the record as a file."""
-    return json.dumps(to_json(own, strict=True), indent=1).encode()
 
 
 def is_computed_again(own: OwnUid, manifest: bytes, target: KubeletVersion, gates: Mapping[str, bool]) -> bool:

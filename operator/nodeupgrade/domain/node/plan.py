@@ -4,9 +4,9 @@ The plan is written to the node's disk before the kubelet stops. From then on th
 nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.hazards import Finding
@@ -21,31 +21,6 @@ from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caution:
-    """A warning, as the plan keeps it on disk; ``accepted`` if only ``spec.preflight.accept`` made it one."""
-
-    reason: Reason
-    detail: str
-    subject: str = ""
-    check: str = ""
-    accepted: bool = False
-    owner: str = ""
-
-    @property
-    def finding(self) -> Finding:
-        """Return it as a finding."""
-        return Finding(
-            reason=self.reason,
-            detail=self.detail,
-            subject=self.subject,
-            severity=Severity.WARN,
-            check=self.check,
-            accepted=self.accepted,
-            owner=self.owner,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +214,7 @@ class RunPlan:
     kubeconfig: str | None = None  # the kubelet's credentials, for renewing its Lease
     # the boot that the plan was made in; the plan is valid for no other, and so for no other node
     boot: BootIdentity | None = None
-    cautions: tuple[Caution, ...] = ()  # warnings, reported for as long as the run is
+    cautions: tuple[Finding, ...] = ()  # warnings, reported for as long as the run is
     tuning: RestartTuning = RestartTuning()  # temporary settings for the runtime's restart
     awaited: tuple[AwaitedContainer, ...] = ()  # containers of the node's pods that do not run now
     kubelet_start: UnitStart | None = None  # how the kubelet's unit was started when the run was planned
@@ -271,8 +246,8 @@ class RunPlan:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Return the warnings as findings."""
-        return tuple(caution.finding for caution in self.cautions)
+        """Return the warnings; plans of earlier versions say nothing of their severity."""
+        return tuple(replace(caution, severity=Severity.WARN) for caution in self.cautions)
 
     def files(self) -> tuple[str, ...]:
         """Return every file that the run may write."""

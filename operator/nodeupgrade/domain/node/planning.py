@@ -14,14 +14,13 @@ from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
-from nodeupgrade.domain.node.checks.hashes import NOBODY, Proof, SocketUsers
+from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
-    Caution,
     ExchangedFile,
     KubeletSwap,
     PlannedContainer,
@@ -124,17 +123,8 @@ def examine(
         gates=layout.gates,
         to_target=to_target,
     )
-    proof = Proof(
-        current=facts.kubelet.current,
-        target=facts.target,
-        ran=facts.kubelet_ran,
-        hash_mode=request.spec.hash_mode,
-        rewriting=rewriting,
-        users=_socket_users(examination),
-        unread=unread,
-        unpinned=unpinned,
-        agents=examination.agents,
-    )
+    agents = examination.agents
+    proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=agents)
     found = with_owners(registry.refusals(facts, proof), facts.pods)
     refusals = tuple(finding for finding in found if finding.forbids)
     examination = replace(examination, refusals=refusals, accepted=tuple(each for each in found if not each.forbids))
@@ -201,18 +191,6 @@ def _with_sockets(containers: Iterable[PlannedContainer], clients: RuntimeClient
         yield replace(container, sockets=sockets, connected=connected) if sockets or connected else container
 
 
-def _socket_users(examination: Examination) -> SocketUsers:
-    """Return who uses the runtime's sockets, for a run that restarts the runtime."""
-    facts, containers = examination.facts, examination.rewriting.containers
-    if not any(container.changes for container in containers):
-        return NOBODY
-    return SocketUsers(
-        containers=tuple(c for c in containers if c.pod.uid not in examination.agents),
-        unknown=facts.clients.unknown,
-        policy=facts.spec.verify.socket_mounts,
-    )
-
-
 def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
     """Assemble the plan; ``None`` if a kubelet program vanished meanwhile."""
     request, facts = examination.request, examination.facts
@@ -254,7 +232,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
-        cautions=tuple(map(_caution, examination.warnings)),
+        cautions=examination.warnings,
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
@@ -277,17 +255,6 @@ def _exchanged(facts: NodeFacts) -> Iterator[ExchangedFile]:
         )
 
 
-def _caution(finding: Finding) -> Caution:
-    return Caution(
-        reason=finding.reason,
-        detail=finding.detail,
-        subject=finding.subject,
-        check=finding.check,
-        accepted=finding.accepted,
-        owner=finding.owner,
-    )
-
-
 def _shield(examination: Examination) -> ShieldPlan | None:
     facts = examination.facts
     if not _is_shielded(facts) or facts.socket.path is None:
@@ -296,7 +263,7 @@ def _shield(examination: Examination) -> ShieldPlan | None:
         socket=facts.socket.path,
         required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
         serves_on=_longest_grace(facts),
-        steps_aside=facts.socket.needs_free_path,
+        steps_aside=facts.socket.kind.needs_free_path,
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )

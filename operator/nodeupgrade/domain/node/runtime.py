@@ -61,17 +61,15 @@ class RuntimeSocket:
     path: str | None  # the same without symbolic links; None if it does not lead to a socket
     fixed: bool  # whether nothing in its directory can be changed
     mounted: bool  # whether it is a mount point, and so cannot be replaced by a rename
-    exchangeable: bool  # whether the runtime tolerates another socket in its place
+    kind: RuntimeKind  # of the runtime that listens there
     unknown: str = ""  # why the path could not be followed; empty if it could
-    why_no_shield: str = ""  # why it does not, if that is known
-    needs_free_path: bool = False  # whether the runtime does not start while anybody accepts connections there
 
     @property
     def obstacle(self) -> str:
         """Why no shield can take its place; empty if one can."""
-        if not self.exchangeable:
+        if not self.kind.exchangeable_socket:
             untried = "nobody has tried yet whether this runtime tolerates another socket in place of its own"
-            return self.why_no_shield or untried
+            return self.kind.why_no_shield or untried
         if self.path is None:
             return self.unknown or f"{self.endpoint} is not a socket"
         directory = PurePosixPath(self.path).parent

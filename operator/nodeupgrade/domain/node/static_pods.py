@@ -171,7 +171,8 @@ def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> Pod:
     host_network = bool(spec.get("hostNetwork"))
     known = {**pod.manifest["metadata"], "namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
     shown = parse_pod({"metadata": known, "spec": spec})
-    return Pod(
+    return replace(
+        shown,
         ref=ref,
         containers=tuple(
             replace(
@@ -182,11 +183,8 @@ def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> Pod:
             )
             for c in shown.containers
         ),
-        restart_policy=shown.restart_policy,
         terminating=False,
-        finished=False,
         from_manifest=True,
-        raw=shown.raw,
     )
 
 

@@ -1,13 +1,11 @@
 """A unit and its commands, as systemd reports them."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime, Digest
 
 
@@ -129,19 +127,6 @@ class OwnChange:
 
 
 NO_CHANGE = OwnChange(directory="", changed=0.0, before=0.0)
-
-
-def parse_own_change(data: bytes | None) -> OwnChange:
-    """Read the record; what cannot be read proves nothing."""
-    try:
-        return NO_CHANGE if data is None else from_json(OwnChange, json.loads(data), strict=True)
-    except (ValueError, MalformedFileError):
-        return NO_CHANGE
-
-
-def render_own_change(own: OwnChange) -> bytes:
-    """Return the record as a file."""
-    return json.dumps(to_json(own, strict=True)).encode()
 
 
 def differences(planned: UnitStart, now: UnitStart, *, override: str | None = None) -> Iterator[str]:

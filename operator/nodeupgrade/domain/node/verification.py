@@ -4,9 +4,10 @@ Nothing here relies on restart counts: they stay at zero when a kubelet replaces
 its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId, PodRef, SandboxId
@@ -14,6 +15,11 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
 
 SANDBOX = " (sandbox)"
+_CONTAINER = {"attempt": "attempt", "created": "created_at", "started": "started_at", "process": "process"}
+_SANDBOX = {"attempt": "attempt", "created": "created_at", "process": "process", "address": "ip"}
+"""The identity of an instance: by name in messages, the field."""
+
+T = TypeVar("T", ContainerInstance, SandboxInstance)
 
 
 class DifferenceKind(StrEnum):
@@ -192,33 +198,15 @@ def _container(
     else:
         if own_monitor and before.monitor is not None and before.monitor != after.monitor:
             yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
-        yield from (
-            different(DifferenceKind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after))
-        )
+        yield from (different(DifferenceKind.CHANGED, detail) for detail in _changed(before, after, _CONTAINER))
 
 
 def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
     """Return the container that replaced this one: same name, same pod (a static pod's UID may differ)."""
-    return next(
-        (
-            c
-            for c in inventory.containers
-            if c.id != before.id
-            and c.name == before.name
-            and (c.pod.namespace, c.pod.name) == (before.pod.namespace, before.pod.name)
-            and c.created_at > before.created_at
-        ),
-        None,
-    )
-
-
-def _identity(container: ContainerInstance) -> dict[str, object]:
-    return {
-        "attempt": container.attempt,
-        "created": container.created_at,
-        "started": container.started_at,
-        "process": container.process,
-    }
+    pod, name = before.pod, before.name
+    later = (c for c in inventory.containers if c.id != before.id and c.created_at > before.created_at)
+    named = (c for c in later if (c.pod.namespace, c.pod.name, c.name) == (pod.namespace, pod.name, name))
+    return next(named, None)
 
 
 def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
@@ -235,23 +223,13 @@ def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator
         yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
     if before.process is not None and after.process is None:
         yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
-    changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
-    yield from (different(DifferenceKind.CHANGED, detail) for detail in changes)
+    yield from (different(DifferenceKind.CHANGED, detail) for detail in _changed(before, after, _SANDBOX))
 
 
-def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
-    return {
-        "attempt": sandbox.attempt,
-        "created": sandbox.created_at,
-        "process": sandbox.process,
-        "address": sandbox.ip,
-    }
-
-
-def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
-    """Compare field by field; fields that either inventory does not have are ignored."""
-    for name, value in before.items():
-        other = after[name]
+def _changed(before: T, after: T, identity: Mapping[str, str]) -> Iterator[str]:
+    """Compare the fields of an identity; those that either inventory does not have are ignored."""
+    for name, attribute in identity.items():
+        value, other = getattr(before, attribute), getattr(after, attribute)
         if value is not None and other is not None and value != other:
             yield f"{name} was {value}, is {other}"
 

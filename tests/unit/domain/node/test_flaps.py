@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.departures import Flaps, PodState
+from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.pods import parse_pod
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
@@ -49,7 +49,7 @@ SERIES: dict[str, tuple[list[Json], bool]] = {
 def seen(*series: Json) -> Flaps:
     flaps = Flaps()
     for state in series:
-        flaps = flaps.after(PodState.of(parse_pod(state)))
+        flaps = flaps.after(parse_pod(state))
     return flaps
 
 

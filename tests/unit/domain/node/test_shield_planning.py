@@ -1,10 +1,12 @@
 """How a run's shield is planned: where its socket can take the runtime's place, and what it needs to know."""
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from nodeupgrade.adapters.containerd.daemon import CONTAINERD
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest
@@ -23,7 +25,7 @@ STOP = ("/bin/sh", "-c", "sleep 5")
 LONGEST = f"/run/{'x' * (107 - len('/run//nodeupgrade-runtime.sock'))}/containerd.sock"
 
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
-    "another runtime": ({"exchangeable": False}, "nobody has tried"),
+    "another runtime": ({"kind": replace(CONTAINERD, exchangeable_socket=False)}, "nobody has tried"),
     "no socket": ({"path": None}, f"{SOCKET} is not a socket"),
     "links in a circle": ({"path": None, "unknown": "cannot look for it"}, "cannot look for it"),
     "a bind mount": ({"mounted": True}, f"{SOCKET} is a mount point"),

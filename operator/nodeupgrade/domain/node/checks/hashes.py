@@ -12,40 +12,31 @@ from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.plan import PlannedContainer
 from nodeupgrade.domain.node.rewriting import Rewriting
-from nodeupgrade.kubelethash import KubeletVersion, changes
+from nodeupgrade.kubelethash import changes
 
 COMPARED_WITHIN = timedelta(minutes=5)
 """A kubelet synchronises every pod at its start, and again within one and a half times ``syncFrequency``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SocketUsers:
-    """The who uses the runtime's sockets."""
-
-    # those of the node, without the agent's; none if the runtime is not going to be restarted
-    containers: tuple[PlannedContainer, ...] = ()
-    unknown: str = ""  # why it is not known which of them are connected; empty if it is
-    policy: SocketMountPolicy = SocketMountPolicy.WARN  # what is to be done about those that have mounted a socket
-
-
-NOBODY = SocketUsers()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """The facts that the checks of this module judge."""
 
-    current: KubeletVersion | None
-    target: KubeletVersion
-    hash_mode: HashMode
+    node: NodeFacts
     rewriting: Rewriting
     unread: tuple[Finding, ...]  # findings about manifests of static pods that cannot be read as the kubelet reads them
     unpinned: tuple[Finding, ...]  # findings about static pods whose UID would change
     agents: frozenset[PodUid]  # the pods of this run's agent, which exist only for the run
-    users: SocketUsers = NOBODY  # who uses the runtime's sockets, if anything has to be rewritten
-    ran: timedelta | None = None  # for how long the kubelet has run; None if that is not known
+
+    @property
+    def socket_users(self) -> tuple[PlannedContainer, ...]:
+        """Return those who may use the runtime's sockets, without the agent; nobody if the runtime is not restarted."""
+        containers = self.rewriting.containers
+        restarts = any(container.changes for container in containers)
+        return tuple(c for c in containers if restarts and c.pod.uid not in self.agents)
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)
@@ -78,10 +69,11 @@ def accepted_hashes_were_compared(facts: Proof) -> Iterator[Found]:
     A kubelet that does not accept them ends these containers as soon as it synchronises their pods. So that they run
     beside a kubelet which has synchronised every pod shows that it accepts them, also after a rollback.
     """
-    own = None if facts.current is None else facts.current.series
+    current, ran = facts.node.kubelet.current, facts.node.kubelet_ran
+    own = None if current is None else current.series
     others = [c for c in facts.rewriting.containers if c.compared and c.written_by not in {own, None}]
-    if others and (facts.ran is None or facts.ran < COMPARED_WITHIN):
-        since = "an unknown time" if facts.ran is None else f"{max(facts.ran.total_seconds(), 0):.0f}s"
+    if others and (ran is None or ran < COMPARED_WITHIN):
+        since = "an unknown time" if ran is None else f"{max(ran.total_seconds(), 0):.0f}s"
         more = f", like {counted(len(others) - 1, 'other container')}" if len(others) > 1 else ""
         detail = (
             f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {since} "
@@ -109,13 +101,13 @@ def hashes_stay(facts: Proof) -> Iterator[Found]:
 
     The agent's own containers are reported last.
     """
-    if facts.hash_mode is not HashMode.ASSERT_UNCHANGED:
+    if facts.node.spec.hash_mode is not HashMode.ASSERT_UNCHANGED:
         return
     changed = sorted((c for c in facts.rewriting.containers if c.changes), key=lambda c: c.pod.uid in facts.agents)
     if changed:
         others = f", like those of {counted(len(changed) - 1, 'other container')}" if len(changed) > 1 else ""
         detail = (
-            f"its stored hash would have to be rewritten for kubelet {facts.target}{others} "
+            f"its stored hash would have to be rewritten for kubelet {facts.node.target}{others} "
             f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
         )
         subject = f"{changed[0].pod}/{changed[0].name}"
@@ -131,8 +123,9 @@ def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
 
     ``verify.socketMounts: Refuse`` makes it a refusal. Who mounts the directory finds the new socket there.
     """
-    severity = Severity.WARN if facts.users.policy is SocketMountPolicy.WARN else None
-    for container in facts.users.containers:
+    policy = facts.node.spec.verify.socket_mounts
+    severity = Severity.WARN if policy is SocketMountPolicy.WARN else None
+    for container in facts.socket_users:
         if container.sockets:
             detail = (
                 f"it has mounted {', '.join(container.sockets)} as a file, and reaches nobody there once the runtime "
@@ -146,10 +139,11 @@ def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
 @check(Reason.RUNTIME_CONNECTION_LOST, Hazard.RUNTIME_CONNECTION_BREAKS)
 def nobody_hangs_on_the_runtime(facts: Proof) -> Iterator[Found]:
     """No container is connected to the runtime, which some survive and others do not, or else it is named."""
-    if facts.users.unknown and facts.users.containers:
-        detail = f"which containers are connected to the runtime cannot be told: {facts.users.unknown}"
+    users, unknown = facts.socket_users, facts.node.clients.unknown
+    if unknown and users:
+        detail = f"which containers are connected to the runtime cannot be told: {unknown}"
         yield Finding(reason=Reason.RUNTIME_CONNECTION_LOST, detail=detail, remedy="")
-    for container in facts.users.containers:
+    for container in users:
         if container.connected:
             then = (
                 "its kubelet starts it again"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import units
 from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
@@ -82,7 +82,7 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for file in (unit.fragment_path, *unit.drop_ins):
         if file and not units.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, FileRole.UNIT)
-    own = units.parse_own_change(host.files.read(units.OWN_CHANGE))
+    own = read_record(host.files.read(units.OWN_CHANGE), units.NO_CHANGE)
     for above in UNIT_DIRECTORIES:
         found = at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
         yield replace(found, changed=own.foreign(found.path, found.changed))

@@ -5,19 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node import own_uids
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.own_uids import RECORD, OwnUids
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
@@ -165,7 +165,7 @@ def gather(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
         files=_files(node, running, kubelet.current, layout, then) if request.files else None,
-        own_uids=own_uids.parse(node.files.read(own_uids.RECORD)),
+        own_uids=read_record(node.files.read(RECORD), OwnUids()),
         programs=_programs(node.files, (running.unit, unit)),
     )
 

@@ -71,9 +71,7 @@ def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSo
         path=None if path is None else str(path),
         fixed=path is not None and (is_read_only(table, path.parent) or files.immutable(path.parent)),
         mounted=path is not None and is_mount_point(table, path),
-        exchangeable=kind.exchangeable_socket,
-        why_no_shield=kind.why_no_shield,
-        needs_free_path=kind.needs_free_path,
+        kind=kind,
         unknown=unknown,
     )
 

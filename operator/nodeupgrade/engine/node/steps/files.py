@@ -3,11 +3,11 @@
 import base64
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
-from nodeupgrade.domain.node.own_uids import RECORD, render
+from nodeupgrade.domain.node.own_uids import RECORD
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.exchange import read_contents, restore_contents
@@ -55,7 +55,7 @@ class PinStaticPods(StepActions):
         What the old kubelet computes by itself is recorded before that.
         """
         if _adds(plan):
-            node.files.write(RECORD, render(plan.own_uids))
+            node.files.write(RECORD, render_record(plan.own_uids))
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             now = node.files.read(path)

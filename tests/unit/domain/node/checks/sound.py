@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from nodeupgrade.adapters.containerd.daemon import CONTAINERD
 from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
@@ -213,7 +214,7 @@ def runtime_found(**fields: Any) -> RuntimeAsFound:
 def socket(**fields: Any) -> RuntimeSocket:
     """A socket that can be shielded."""
     path = "/run/containerd/containerd.sock"
-    known = {"endpoint": path, "path": path, "fixed": False, "mounted": False, "exchangeable": True}
+    known = {"endpoint": path, "path": path, "fixed": False, "mounted": False, "kind": CONTAINERD}
     return RuntimeSocket(**{**known, **fields})
 
 

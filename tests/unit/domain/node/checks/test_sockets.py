@@ -1,23 +1,21 @@
 """Checks of containers that use the runtime's sockets themselves."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
+from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.hashes import (
-    Proof,
-    SocketUsers,
-    nobody_hangs_on_the_runtime,
-    sockets_are_not_mounted,
-)
+from nodeupgrade.domain.node.checks.hashes import Proof, nobody_hangs_on_the_runtime, sockets_are_not_mounted
 from nodeupgrade.domain.node.plan import PlannedContainer
 from nodeupgrade.domain.node.rewriting import Rewriting
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.domain.node.runtime import RuntimeClients
+from nodeupgrade.kubelethash import HashValue
+from tests.unit.domain.node.checks.sound import facts
 from tests.unit.domain.node.test_verification import PLANNED
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -26,20 +24,26 @@ FOLLOWS = replace(PLANNED, connected=True, restarts_itself=True)
 LABEL = PLANNED.label
 
 
-def using(*containers: PlannedContainer, **fields: object) -> Proof:
+AGENT = replace(PLANNED.pod, uid=PodUid("agent"))
+REWRITTEN = replace(PLANNED, pod=AGENT, after=replace(PLANNED.after, container=HashValue("rewritten")))
+
+
+def using(
+    *containers: PlannedContainer, policy: SocketMountPolicy = SocketMountPolicy.WARN, unknown: str = ""
+) -> Proof:
+    """Containers of a node whose runtime is restarted, since a hash of the agent is rewritten."""
+    seen = facts(clients=RuntimeClients(unknown=unknown))
+    verify = replace(seen.spec.verify, socket_mounts=policy)
     return Proof(
-        current=None,
-        target=KubeletVersion.parse("v1.31.0"),
-        hash_mode=HashMode.REWRITE,
-        rewriting=Rewriting(containers=containers, findings=()),
+        node=replace(seen, spec=replace(seen.spec, verify=verify)),
+        rewriting=Rewriting(containers=(*containers, REWRITTEN), findings=()),
         unread=(),
         unpinned=(),
-        agents=frozenset(),
-        users=SocketUsers(containers=containers, **fields),  # type: ignore[arg-type]
+        agents=frozenset({AGENT.uid}),
     )
 
 
-def found(*containers: PlannedContainer, **fields: object) -> tuple[Finding, ...]:
+def found(*containers: PlannedContainer, **fields: Any) -> tuple[Finding, ...]:
     return ask((sockets_are_not_mounted, nobody_hangs_on_the_runtime), using(*containers, **fields))
 
 

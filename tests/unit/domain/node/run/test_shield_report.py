@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ShieldReport, ShieldState
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.plan import Caution, RunPlan, ShieldPlan
+from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.run_status import run_status
 from tests.unit.domain.node.run.test_task_report import PLAN, Line, journal
 
 SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))
-NO_SHIELD = Caution(reason=Reason.SHIELD_UNAVAILABLE, detail="it is a mount point")
+NO_SHIELD = Finding(reason=Reason.SHIELD_UNAVAILABLE, detail="it is a mount point")
 IMPOSSIBLE = ShieldReport(state=ShieldState.UNAVAILABLE, detail=NO_SHIELD.detail)
 RAISED = ShieldReport(state=ShieldState.RAISED)
 
@@ -31,3 +33,10 @@ RAISED = ShieldReport(state=ShieldState.RAISED)
 )
 def test_whether_the_shield_was_up_is_told(plan: RunPlan, lines: list[Line], told: ShieldReport) -> None:
     assert run_status("run", plan, journal(*lines)).shield == told
+
+
+def test_warnings_in_the_plan_of_an_earlier_version_are_warnings() -> None:
+    written = {"reason": "UnsupportedRuntime", "detail": "x", "subject": "", "check": "c", "accepted": True, "owner": ""}
+    plan = replace(PLAN, cautions=(from_json(Finding, written, strict=True),))
+
+    assert [(each.check, each.accepted, each.forbids) for each in plan.warnings] == [("c", True, False)]

@@ -23,7 +23,7 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.departures import Flaps, PodState
+from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
 from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
@@ -35,6 +35,7 @@ from nodeupgrade.domain.node.task_report import (
     unreadable_status,
     with_readiness,
 )
+from nodeupgrade.domain.pods import parse_pod
 from tests.unit.domain.node.checks.sound import instance, inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -344,13 +345,10 @@ def test_since_when_pods_are_not_probed_yet(seen: Journal, target: str, moment: 
 
 
 def unready(*names: str) -> Flaps:
-    states = (
-        PodState(
-            uid=name, name=name, ready=False, running=frozenset(), whole=True, deleting=False, exposure=timedelta()
-        )
-        for name in names
-    )
-    return Flaps({state.uid: state for state in states}, frozenset(names))
+    running = {"containerStatuses": [{"name": "web", "state": {"running": {}}}]}
+    metadata = [dict(zip(("namespace", "name"), name.split("/"), strict=True)) for name in names]
+    pods = {name: parse_pod({"metadata": each, "status": running}) for name, each in zip(names, metadata, strict=True)}
+    return Flaps(pods, frozenset(names))
 
 
 def test_what_is_unready_in_the_end_is_never_cut_off() -> None:
