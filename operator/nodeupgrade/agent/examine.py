@@ -206,8 +206,8 @@ class Examiner:
         facts = replace(
             facts,
             drift=found_drift,
-            volumes_seen=look_at_volumes(self._host, facts),
-            seen_around=look_at_surroundings(self._host, facts),
+            volumes=look_at_volumes(self._host, facts),
+            around=look_at_surroundings(self._host, facts),
         )
         return examine(request, facts, layout, manifests(self._host.files, layout))
 

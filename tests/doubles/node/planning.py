@@ -67,8 +67,8 @@ def plan_for(
     shown, clients = _shown(node.name), Clients()
     facts = gather.gather(node.ports, running, request, node_object=shown, pods=pods, clients=clients, then=then)
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
-    around = replace(facts.seen_around, package=package, dpkg=node.packages.state() if package else None)
-    facts = replace(facts, seen_around=around)
+    around = replace(facts.around, package=package, dpkg=node.packages.state() if package else None)
+    facts = replace(facts, around=around)
     found = examine(request, facts, layout, manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.facts import Daemon, NodeFacts, PodCgroups, VolumeClaim
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
-from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
-from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.units import UnitStatus
@@ -91,17 +89,17 @@ def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     seen = known()
     seen = replace(
         seen,
-        volumes_seen=look_at_volumes(host, seen),
-        seen_around=look_at_surroundings(host, seen),
+        volumes=look_at_volumes(host, seen),
+        around=look_at_surroundings(host, seen),
     )
     effects = len(host.node_itself.calls.effects)
 
     assert (preflight(seen), warnings(seen)) == ((), ())
     complete = ExpectedCgroups(controllers=("cpu", "cpuset", "hugetlb", "memory", "pids"), places={WEB.uid: POD})
-    assert seen.seen_around.cgroups == PodCgroups(
+    assert seen.around.cgroups == PodCgroups(
         base="/kubepods.slice", exists=True, complete=complete, limit=8 * 1024**3, used=3500
     )
-    assert (seen.seen_around.hostname, seen.seen_around.filesystem) == ("node-a", "ext4")
+    assert (seen.around.hostname, seen.around.filesystem) == ("node-a", "ext4")
     assert len(host.node_itself.calls.effects) == effects
 
 
@@ -178,7 +176,7 @@ def test_a_node_that_shows_nothing_is_no_finding() -> None:
     host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
 
     assert look_at_surroundings(host, seen).cgroups is None
-    assert preflight(replace(seen, volumes_seen=look_at_volumes(host, seen))) == ()
+    assert preflight(replace(seen, volumes=look_at_volumes(host, seen))) == ()
 
 
 def test_a_daemon_is_what_init_has_adopted() -> None:

@@ -15,6 +15,7 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
+from nodeupgrade.domain.node.checks.surroundings import holds_package
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
@@ -238,9 +239,9 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         runtime_start=facts.runtime_start,
         shield=_shield(examination),
         exchanged=tuple(_exchanged(facts)),
-        package=facts.surroundings.package,
-        holds_package=facts.surroundings.holds_package,
-        cgroups=ExpectedCgroups() if facts.surroundings.cgroups is None else facts.surroundings.cgroups.complete,
+        package=facts.around.package,
+        holds_package=holds_package(facts),
+        cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),

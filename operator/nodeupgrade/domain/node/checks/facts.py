@@ -13,11 +13,12 @@ from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
-from nodeupgrade.domain.node.checks.volumes import Volumes
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
+from nodeupgrade.domain.node.mounts import MountedVolumes
 from nodeupgrade.domain.node.own_uids import OwnUids
+from nodeupgrade.domain.node.packages import DpkgState, Package
+from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.runtime import (
     RestartHazards,
     RestartTuning,
@@ -29,6 +30,7 @@ from nodeupgrade.domain.node.runtime import (
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -63,6 +65,71 @@ class EditedManifest:
     pod: PodRef
 
 
+OLDEST_SYSTEMD = 219
+"""Of CentOS 7 and Amazon Linux 2. The fence is an assertion (AssertPathExists), which version 218 brought."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A process that lives in the kubelet's cgroup although the process that started it has ended."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCgroups:
+    """The cgroups of the running pods."""
+
+    base: str  # cgroup of all pods, as the kubelet's configuration names it
+    exists: bool  # whether it is there
+    # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
+    incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    complete: ExpectedCgroups = ExpectedCgroups()  # those that lack nothing
+    # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
+    limit: int | None = None
+    used: int | None = None  # memory that they use and that cannot be reclaimed, in bytes; None if unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What surrounds the kubelet on its host."""
+
+    ends_all: bool = True  # whether stopping the kubelet's unit ends all processes in its cgroup
+    systemd: int = OLDEST_SYSTEMD  # its version
+    hostname: str = ""  # of the host; empty if unknown
+    filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
+    bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
+    daemons: tuple[Daemon, ...] = ()  # other processes in the kubelet's cgroup
+    package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
+    installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
+    marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
+    package: Package | None = None  # the package that it belongs to; None if it belongs to none
+    package_assumed: bool = False  # whether that was not asked, but is assumed
+    dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
+    # None if the kubelet has none for its pods, or if it is unknown how it names them
+    cgroups: PodCgroups | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim that a pod uses."""
+
+    pod: str
+    name: str
+    deleting: bool = False  # whether it is being deleted
+    unread: str = ""  # why it could not be read; empty if it was
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volumes:
+    """The node's volumes."""
+
+    mounted: MountedVolumes = MountedVolumes()  # what is mounted
+    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
+    selinux: bool = False  # whether SELinux is enforcing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """Everything that the checks judge, gathered at one time."""
@@ -89,8 +156,8 @@ class NodeFacts:
     clients: RuntimeClients = RuntimeClients()  # the containers that use the runtime's sockets
     host: HostFacts = HostFacts()  # properties of the host that pod admission depends on
     drift: Drift = Drift()  # differences between the running kubelet and its next start
-    volumes_seen: Volumes = Volumes()  # what was found of the node's volumes; checks use ``volumes``
-    seen_around: HostSurroundings = HostSurroundings()  # what was found around the kubelet; checks use ``surroundings``
+    volumes: Volumes = Volumes()
+    around: Surroundings = Surroundings()
     files: FilesFound | None = None  # the files to exchange; None if there are none
     # the UIDs of static pods that kubelets of this node are known to compute by themselves
     own_uids: OwnUids = OwnUids()
@@ -104,6 +171,21 @@ class NodeFacts:
     def target(self) -> KubeletVersion:
         """Return the version to upgrade to."""
         return self.spec.target
+
+    @property
+    def current(self) -> KubeletVersion | None:
+        """Return the version of the running kubelet, which a rollback would start; ``None`` if it is not known."""
+        return self.kubelet.current
+
+    @property
+    def settings(self) -> Configured:
+        """Return the configuration that the new kubelet will start with."""
+        return self.readiness.layout.settings
+
+    @property
+    def gates(self) -> Mapping[str, bool]:
+        """Return the feature gates that are set in it."""
+        return self.readiness.layout.gates
 
     @property
     def kubelet_ran(self) -> timedelta | None:
@@ -141,33 +223,6 @@ class NodeFacts:
     def lasts(self) -> timedelta:
         """Return how long a run may take, from the kubelet's stop to the end of its watch."""
         return self.spec.verify.kubelet_down_budget + timedelta(seconds=self.traffic.settle)
-
-    @property
-    def volumes(self) -> Volumes:
-        """Return the facts about the node's volumes."""
-        return replace(
-            self.volumes_seen,
-            node=self.node,
-            pods=self.pods,
-            current=self.kubelet.current,
-            target=self.target,
-            gates=self.readiness.layout.gates,
-        )
-
-    @property
-    def surroundings(self) -> HostSurroundings:
-        """Return the facts about what surrounds the kubelet."""
-        return replace(
-            self.seen_around,
-            node=self.node,
-            pods=self.pods,
-            settings=self.readiness.layout.settings,
-            gates=self.readiness.layout.gates,
-            current=self.kubelet.current,
-            target=self.target,
-            program=self.kubelet.program or "",
-            package_policy=self.spec.kubelet.package,
-        )
 
     @property
     def units(self) -> UnitsFound:

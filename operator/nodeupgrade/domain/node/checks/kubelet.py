@@ -229,7 +229,7 @@ def _claiming(facts: NodeFacts) -> str | None:
 
 def _on_zfs(facts: NodeFacts) -> str | None:
     root = facts.readiness.layout.root
-    return f"; {root} is on it" if facts.surroundings.filesystem == "zfs" else None
+    return f"; {root} is on it" if facts.around.filesystem == "zfs" else None
 
 
 _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {

@@ -56,8 +56,6 @@ _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
     services.Traffic: lambda facts: facts.traffic,
     drift.Drift: lambda facts: facts.drift,
     admission.Admission: lambda facts: facts.admission,
-    volumes.Volumes: lambda facts: facts.volumes,
-    surroundings.HostSurroundings: lambda facts: facts.surroundings,
     files.FilesFound: lambda facts: facts.files,
 }
 """How the facts that a check judges are read; ``None`` where it does not apply."""

@@ -1,84 +1,25 @@
 """Checks of what surrounds a kubelet on its host: cgroups, units, processes, its name, and the network."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import assert_never
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, PROGRAM, DpkgState, Package
-from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
-from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelethash import KubeletVersion, resource_amount
-
-# The facts about what surrounds a kubelet on its host.
-
-OLDEST_SYSTEMD = 219
-"""Of CentOS 7 and Amazon Linux 2. The fence is an assertion (AssertPathExists), which version 218 brought."""
+from nodeupgrade.kubelethash import resource_amount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
-    """A process that lives in the kubelet's cgroup although the process that started it has ended."""
-
-    pid: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodCgroups:
-    """The cgroups of the running pods."""
-
-    base: str  # cgroup of all pods, as the kubelet's configuration names it
-    exists: bool  # whether it is there
-    # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
-    incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    complete: ExpectedCgroups = ExpectedCgroups()  # those that lack nothing
-    # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
-    limit: int | None = None
-    used: int | None = None  # memory that they use and that cannot be reclaimed, in bytes; None if unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSurroundings:
-    """The facts that the checks of this package judge."""
-
-    node: Json = field(default_factory=dict)  # the Node object
-    pods: tuple[Pod, ...] = ()  # the node's pods
-    settings: Configured = Configured()  # the configuration that the kubelet will start with
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    current: KubeletVersion | None = None  # version of the running kubelet; None if unknown
-    target: KubeletVersion | None = None
-    unit: str = ""  # name of the kubelet's unit
-    ends_all: bool = True  # whether stopping the unit ends all processes in its cgroup
-    systemd: int = OLDEST_SYSTEMD  # its version
-    hostname: str = ""  # of the host; empty if unknown
-    filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
-    bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
-    daemons: tuple[Daemon, ...] = ()  # other processes in the kubelet's cgroup
-    package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
-    installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
-    marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
-    program: str = ""  # path of the kubelet's program; empty if unknown
-    package: Package | None = None  # the package that it belongs to; None if it belongs to none
-    package_assumed: bool = False  # whether that was not asked, but is assumed
-    package_policy: PackagePolicy = PackagePolicy.REFUSE  # what is wanted of a package that is not held
-    dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
-    # None if the kubelet has none for its pods, or if it is unknown how it names them
-    cgroups: PodCgroups | None = None
-
-    @property
-    def holds_package(self) -> bool:
-        """Whether the run sees to it that the package is held."""
-        wanted = self.package_policy is PackagePolicy.HOLD
-        return wanted and self.package is not None and self.package.manager == DPKG
+def holds_package(facts: NodeFacts) -> bool:
+    """Report whether the run sees to it that the package of the kubelet is held."""
+    package = facts.around.package
+    return facts.spec.kubelet.package is PackagePolicy.HOLD and package is not None and package.manager == DPKG
 
 
 # Checks of what else runs on the host, and of the kubelet's own name.
@@ -89,20 +30,20 @@ OUTSIDE = frozenset({"", "external"})
 
 
 @check(Reason.STOPS_WITH_KUBELET, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
-def nothing_else_stops(facts: HostSurroundings) -> Iterator[Found]:
+def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
     """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
 
     Children of the kubelet do not count: it waits for them, and starts them again.
     """
-    if facts.bound:
-        detail = f"{', '.join(facts.bound)} would stop together with {facts.unit}"
+    if facts.around.bound:
+        detail = f"{', '.join(facts.around.bound)} would stop together with {facts.kubelet.unit.name}"
         remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
-    if facts.daemons and facts.ends_all:
-        daemons = [f"{daemon.name} ({daemon.pid})" for daemon in facts.daemons]
+    if facts.around.daemons and facts.around.ends_all:
+        daemons = [f"{daemon.name} ({daemon.pid})" for daemon in facts.around.daemons]
         detail = (
-            f"{named(daemons)} runs in the cgroup of {facts.unit} and would end with it, and with it what it serves, "
-            "such as a FUSE mount of a pod"
+            f"{named(daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and with it what "
+            "it serves, such as a FUSE mount of a pod"
         )
         remedy = "delete the pods that use it, or set KillMode=process in the unit"
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
@@ -114,10 +55,10 @@ def nothing_else_stops(facts: HostSurroundings) -> Iterator[Found]:
     acceptable=False,
     remedy="upgrade the operating system",
 )
-def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Found]:
+def systemd_is_new_enough(facts: NodeFacts) -> Iterator[Found]:
     """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
-    if facts.systemd < OLDEST_SYSTEMD:
-        yield f"systemd {facts.systemd} runs, which is older than {OLDEST_SYSTEMD}"
+    if facts.around.systemd < OLDEST_SYSTEMD:
+        yield f"systemd {facts.around.systemd} runs, which is older than {OLDEST_SYSTEMD}"
 
 
 @check(
@@ -125,13 +66,16 @@ def systemd_is_new_enough(facts: HostSurroundings) -> Iterator[Found]:
     Hazard.NODE_IDENTITY_CHANGES,
     remedy="give the host its former name, or set --hostname-override",
 )
-def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Found]:
+def kubelet_keeps_its_name(facts: NodeFacts) -> Iterator[Found]:
     """The kubelet would register under the Node's name, which it takes from --hostname-override or from the host.
 
     Under another name it would find no pod of its own, and kill all that run.
     """
     override = facts.settings.flag("hostname-override") or ""
-    name, registered = (override or facts.hostname).strip().lower(), (facts.node.get("metadata") or {}).get("name")
+    name, registered = (
+        (override or facts.around.hostname).strip().lower(),
+        (facts.node.get("metadata") or {}).get("name"),
+    )
     if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
         return
     source = "--hostname-override" if override else "the host"
@@ -139,7 +83,7 @@ def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Found]:
 
 
 @check(Reason.CLOCK_SKEW, Hazard.NODE_UNDER_PRESSURE)
-def clock_is_right(facts: HostSurroundings) -> Iterator[Found]:
+def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
     """The node's clock is that of the API server, give or take a minute."""
     off = ahead(facts.node)
     if off is not None and abs(off) > TOLERATED:
@@ -152,10 +96,10 @@ def clock_is_right(facts: HostSurroundings) -> Iterator[Found]:
 
 
 @check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
-def nobody_else_changes_the_node(facts: HostSurroundings) -> Iterator[Found]:
+def nobody_else_changes_the_node(facts: NodeFacts) -> Iterator[Found]:
     """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
-    if facts.package_jobs:
-        yield f"{', '.join(facts.package_jobs)} runs and may exchange programs or restart services meanwhile"
+    if facts.around.package_jobs:
+        yield f"{', '.join(facts.around.package_jobs)} runs and may exchange programs or restart services meanwhile"
 
 
 INSTALLERS: Mapping[str, str] = {
@@ -167,15 +111,15 @@ INSTALLERS: Mapping[str, str] = {
 
 
 @check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT, warns=True)
-def nobody_installs_another_kubelet(facts: HostSurroundings) -> Found | None:
+def nobody_installs_another_kubelet(facts: NodeFacts) -> Found | None:
     """No unit of a distribution would install another kubelet, whose start would restart what hashes differently."""
-    if not facts.installers:
+    if not facts.around.installers:
         return None
     detail = (
-        f"{named(facts.installers)} installs the kubelet that its distribution has on record, at each boot or sooner, "
-        "and its start would restart what it hashes differently"
+        f"{named(facts.around.installers)} installs the kubelet that its distribution has on record, at each boot or "
+        "sooner, and its start would restart what it hashes differently"
     )
-    remedy = "; ".join(INSTALLERS[name] for name in facts.installers)
+    remedy = "; ".join(INSTALLERS[name] for name in facts.around.installers)
     return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail, remedy=remedy, severity=Severity.WARN)
 
 
@@ -183,18 +127,23 @@ def nobody_installs_another_kubelet(facts: HostSurroundings) -> Found | None:
 
 
 @check(Reason.IPTABLES_CHAINS_GONE, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
-def chains_are_not_missed(facts: HostSurroundings) -> Iterator[Found]:
+def chains_are_not_missed(facts: NodeFacts) -> Iterator[Found]:
     """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
     change = history.MARKING_CHAINS_GONE
     kept = facts.gates.get("IPTablesOwnershipCleanup") is False
-    if facts.marking and not kept and change.begins_between(facts.current, facts.target) and not _has_proxy(facts):
+    if (
+        facts.around.marking
+        and not kept
+        and change.begins_between(facts.current, facts.target)
+        and not _has_proxy(facts)
+    ):
         yield (
-            f"{named(facts.marking)} refers to KUBE-MARK-MASQ, which kubelet {facts.target} does not create "
+            f"{named(facts.around.marking)} refers to KUBE-MARK-MASQ, which kubelet {facts.target} does not create "
             f"({change.reference}), nor does a kube-proxy on the node: it is gone after the next restart of the node"
         )
 
 
-def _has_proxy(facts: HostSurroundings) -> bool:
+def _has_proxy(facts: NodeFacts) -> bool:
     running = (pod for pod in facts.pods if not pod.finished)
     return any("kube-proxy" in str(container.spec.get("image")) for pod in running for container in pod.containers)
 
@@ -205,13 +154,13 @@ RELOAD = "delete the pod first, and find out what took it away (a `systemctl dae
 
 
 @check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_CONTROLLER_MISSING)
-def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Found]:
+def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod has a cgroup with all controllers that kubelets need; a starting one kills other pods.
 
     A kubelet looks for a pod's cgroup before it does anything else for the pod. On cgroup v2 a cgroup counts only with
     the controllers cpu, cpuset, memory, hugetlb and pids, on v1 only if it exists in all of these hierarchies.
     """
-    cgroups = facts.cgroups
+    cgroups = facts.around.cgroups
     if cgroups is None:
         return
     if not cgroups.exists:
@@ -226,12 +175,12 @@ def pods_have_their_controllers(facts: HostSurroundings) -> Iterator[Found]:
 
 
 @check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_LIMIT_BELOW_USAGE)
-def limit_covers_usage(facts: HostSurroundings) -> Iterator[Found]:
+def limit_covers_usage(facts: NodeFacts) -> Iterator[Found]:
     """The memory limit that the kubelet would set for all pods is not lowered below what they use.
 
     A kubelet sets this limit when it starts, and on cgroup v2 the kernel ends processes until the limit is met.
     """
-    cgroups = facts.cgroups
+    cgroups = facts.around.cgroups
     if cgroups is None or cgroups.used is None or not _enforces(facts.settings):
         return
     try:
@@ -255,7 +204,7 @@ def _enforces(settings: Configured) -> bool:
     return listed is None or (isinstance(listed, list) and "pods" in listed)
 
 
-def _limit(facts: HostSurroundings) -> int | None:
+def _limit(facts: NodeFacts) -> int | None:
     """Return the limit in bytes; ``None`` if the node does not say how much memory it has.
 
     Raises:
@@ -284,26 +233,27 @@ def _text(amount: int) -> str:
 
 
 @check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
-def package_manager_leaves_the_kubelet(facts: HostSurroundings) -> Iterator[Found]:
+def package_manager_leaves_the_kubelet(facts: NodeFacts) -> Iterator[Found]:
     """No package manager would put another kubelet in place: it belongs to no package, or that one is or can be held.
 
     ``kubelet.package: Ignore`` makes it a warning, ``Hold`` has the run hold the package where dpkg allows that. The
     file differs from its package after the upgrade in any case, which is said, too.
     """
-    package = facts.package
+    package = facts.around.package
     if package is None:
         return
-    owner = f"{facts.program} belongs to package {package}"
-    if facts.package_assumed:
-        owner = f"rpm could not be asked whose {facts.program} is, so that it is taken to belong to package {package}"
+    program = facts.kubelet.program
+    owner = f"{program} belongs to package {package}"
+    if facts.around.package_assumed:
+        owner = f"rpm could not be asked whose {program} is, so that it is taken to belong to package {package}"
     if package.held:
         detail = f"{owner}, which is held; it will differ from what {package.manager} has on record"
         remedy = "install the package of the same version afterwards and hold it again, so that the records agree"
         yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, remedy=remedy, severity=Severity.WARN)
         return
-    match facts.package_policy:
+    match facts.spec.kubelet.package:
         case PackagePolicy.HOLD:
-            yield _holding(facts.dpkg, package, owner)
+            yield _holding(facts.around.dpkg, package, owner)
         case PackagePolicy.REFUSE | PackagePolicy.IGNORE as policy:
             severity = Severity.WARN if policy is PackagePolicy.IGNORE else None
             detail = f"{owner}, which is not held: its next upgrade or reinstallation puts another kubelet there"

@@ -4,52 +4,27 @@ Everything is taken from the node's mount table, from the pods and from the Node
 for kubelets that unmount volumes because of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
-from nodeupgrade.domain.node.mounts import MountedVolumes, PodVolume
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.mounts import PodVolume
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
-# The facts about the node's volumes.
+
+def _of_pods(facts: NodeFacts) -> Iterator[tuple[Pod, PodVolume]]:
+    """Return the mounted volumes of pods that have not ended."""
+    pods = {str(pod.ref.uid): pod for pod in _alive(facts)}
+    return ((pods[volume.pod], volume) for volume in facts.volumes.mounted.of_pods if volume.pod in pods)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeClaim:
-    """A PersistentVolumeClaim that a pod uses."""
-
-    pod: str
-    name: str
-    deleting: bool = False  # whether it is being deleted
-    unread: str = ""  # why it could not be read; empty if it was
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volumes:
-    """The facts that the checks of volumes judge."""
-
-    node: Json = field(default_factory=dict)  # the Node object
-    pods: tuple[Pod, ...] = ()  # the node's pods
-    current: KubeletVersion | None = None  # the kubelet that a rollback would start; None if its version is unknown
-    target: KubeletVersion | None = None
-    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set
-    mounted: MountedVolumes = MountedVolumes()  # what is mounted
-    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
-    selinux: bool = False  # whether SELinux is enforcing
-
-    def of_pods(self) -> Iterator[tuple[Pod, PodVolume]]:
-        """Return the mounted volumes of pods that have not ended."""
-        pods = {str(pod.ref.uid): pod for pod in self.alive()}
-        return ((pods[volume.pod], volume) for volume in self.mounted.of_pods if volume.pod in pods)
-
-    def alive(self) -> Iterator[Pod]:
-        """Return the pods that have not ended."""
-        return (pod for pod in self.pods if not pod.finished)
+def _alive(facts: NodeFacts) -> Iterator[Pod]:
+    return (pod for pod in facts.pods if not pod.finished)
 
 
 def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
@@ -93,9 +68,9 @@ MIGRATION_GATES = {
     history.BLOCK_VOLUMES_MOVED,
     history.STAGED_VOLUMES_MOVED,
 )
-def volumes_keep_their_place(facts: Volumes) -> Iterator[Found]:
+def volumes_keep_their_place(facts: NodeFacts) -> Iterator[Found]:
     """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
-    mounted = facts.mounted
+    mounted = facts.volumes.mounted
     staging, blocks = history.STAGED_VOLUMES_MOVED, history.BLOCK_VOLUMES_MOVED
     for change, before, after in (
         (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
@@ -115,9 +90,9 @@ def volumes_keep_their_place(facts: Volumes) -> Iterator[Found]:
     *history.VOLUME_PLUGINS_REMOVED.values(),
     history.GIT_REPO_OFF,
 )
-def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Found]:
+def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
     """The new kubelet handles every mounted volume by the plugin that mounted it."""
-    for pod, volume in facts.of_pods():
+    for pod, volume in _of_pods(facts):
         migrated = history.CSI_MIGRATIONS.get(volume.plugin)
         removed = history.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
         if migrated is not None and _is_migrated(facts, volume.plugin, migrated):
@@ -143,12 +118,12 @@ def volumes_keep_their_plugin(facts: Volumes) -> Iterator[Found]:
     warns=True,
     remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
 )
-def volumes_keep_their_label(facts: Volumes) -> Iterator[Found]:
+def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
     """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
     change = history.SELINUX_MOUNTED
-    claiming = [str(pod.ref) for pod in facts.alive() if any(claims_of(pod))]
+    claiming = [str(pod.ref) for pod in _alive(facts) if any(claims_of(pod))]
     off = facts.gates.get("SELinuxMount") is False
-    if facts.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
+    if facts.volumes.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
         yield (
             f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
             "that share a volume under different labels cannot both be started again; "
@@ -156,25 +131,25 @@ def volumes_keep_their_label(facts: Volumes) -> Iterator[Found]:
         )
 
 
-def _misplaced(facts: Volumes, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
+def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
     """Report the pods that use these volumes, or the volume where its pod cannot be told."""
     why = f"is mounted where kubelet {facts.target} does not look for it ({change.reference})"
-    users = {volume.name: str(pod.ref) for pod, volume in facts.of_pods() if volume.plugin == CSI}
+    users = {volume.name: str(pod.ref) for pod, volume in _of_pods(facts) if volume.plugin == CSI}
     for name in names:
         subject = users.get(name, "")
         yield subject, f"{'its' if subject else 'a'} volume {name} {why}"
 
 
-def _is_migrated(facts: Volumes, plugin: str, change: MinorChange) -> bool:
+def _is_migrated(facts: NodeFacts, plugin: str, change: MinorChange) -> bool:
     gate = facts.gates.get(MIGRATION_GATES[plugin])
     return change.begins_between(facts.current, facts.target) and gate is None
 
 
-def _git_repositories(facts: Volumes) -> Iterator[Found]:
+def _git_repositories(facts: NodeFacts) -> Iterator[Found]:
     change = history.GIT_REPO_OFF
     if facts.gates.get("GitRepoVolumeDriver") or not change.begins_between(facts.current, facts.target):
         return
-    for pod in facts.alive():
+    for pod in _alive(facts):
         for volume in volumes_of(pod):
             if volume.get("gitRepo") is not None:
                 detail = (
@@ -196,7 +171,7 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
     history.CLAIMS_UNMOUNTED,
     remedy="choose a later patch release, or delete the pod first",
 )
-def claims_are_kept(facts: Volumes) -> Iterator[Found]:
+def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
 
     Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
@@ -204,7 +179,7 @@ def claims_are_kept(facts: Volumes) -> Iterator[Found]:
     """
     defect = history.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
-    for claim in facts.claims if harmful else ():
+    for claim in facts.volumes.claims if harmful else ():
         if claim.deleting:
             detail = (
                 f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "
@@ -221,7 +196,7 @@ def claims_are_kept(facts: Volumes) -> Iterator[Found]:
 
 
 @check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)
-def volumes_are_attached(facts: Volumes) -> Iterator[Found]:
+def volumes_are_attached(facts: NodeFacts) -> Iterator[Found]:
     """Every volume that the node reports as in use is attached to it, where a controller attaches volumes."""
     annotations = (facts.node.get("metadata") or {}).get("annotations") or {}
     if annotations.get(ATTACHED_BY_CONTROLLER) != "true":

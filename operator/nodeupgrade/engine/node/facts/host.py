@@ -12,11 +12,18 @@ from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import pod_cgroups as places
-from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.facts import (
+    Daemon,
+    NodeFacts,
+    PodCgroups,
+    Surroundings,
+    VolumeClaim,
+    Volumes,
+)
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
-from nodeupgrade.domain.node.checks.surroundings import INSTALLERS, Daemon, HostSurroundings, PodCgroups
-from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes, claims_of, heeds_deletion
+from nodeupgrade.domain.node.checks.surroundings import INSTALLERS
+from nodeupgrade.domain.node.checks.volumes import claims_of, heeds_deletion
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
 from nodeupgrade.domain.node.mounts import mounts as mounts_in
@@ -145,14 +152,13 @@ DOWN = frozenset({"inactive", "failed"})
 INIT = "1"
 
 
-def look_at_surroundings(host: HostView, facts: NodeFacts) -> HostSurroundings:
+def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     """Gather the facts about the host that are not known yet."""
     files, unit = host.files, facts.kubelet.unit
     table = mounts(files)
     mount = holder(table, PurePosixPath(facts.readiness.layout.root))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
-    return HostSurroundings(
-        unit=unit.name,
+    return Surroundings(
         ends_all=unit.kill_mode in ENDS_ALL,
         systemd=host.services.version(),
         hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),

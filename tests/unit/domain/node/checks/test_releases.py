@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.checks.facts import Surroundings
 from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod, release_has_no_known_flaw
-from nodeupgrade.domain.node.checks.surroundings import HostSurroundings
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.known_defects import KNOWN_BAD
 from nodeupgrade.kubelet.layout import read_layout
@@ -31,13 +31,13 @@ CONCERNED: dict[str, dict[str, Any]] = {
         "pods": pods(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
     },
     "status is not reported": {},
-    "no start on ZFS": {"seen_around": HostSurroundings(filesystem="zfs")},
+    "no start on ZFS": {"around": Surroundings(filesystem="zfs")},
 }
 UNCONCERNED: dict[str, dict[str, Any]] = {
     "pods that ended count": {},
     "managers forget": {"pods": SEVERAL},
     "volumes are reconstructed wrongly": {"pods": pods(volumes=[{"name": "tmp", "emptyDir": {}}])},
-    "no start on ZFS": {"seen_around": HostSurroundings(filesystem="ext4")},
+    "no start on ZFS": {"around": Surroundings(filesystem="ext4")},
 }
 
 

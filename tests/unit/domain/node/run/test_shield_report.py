@@ -36,7 +36,14 @@ def test_whether_the_shield_was_up_is_told(plan: RunPlan, lines: list[Line], tol
 
 
 def test_warnings_in_the_plan_of_an_earlier_version_are_warnings() -> None:
-    written = {"reason": "UnsupportedRuntime", "detail": "x", "subject": "", "check": "c", "accepted": True, "owner": ""}
+    written = {
+        "reason": "UnsupportedRuntime",
+        "detail": "x",
+        "subject": "",
+        "check": "c",
+        "accepted": True,
+        "owner": "",
+    }
     plan = replace(PLAN, cautions=(from_json(Finding, written, strict=True),))
 
     assert [(each.check, each.accepted, each.forbids) for each in plan.warnings] == [("c", True, False)]

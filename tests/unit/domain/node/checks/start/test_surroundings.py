@@ -1,37 +1,58 @@
 """What surrounds a kubelet: each thing that would end, be missed, or take the node for another one is named."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks import surroundings
-from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.facts import Daemon, NodeFacts, PodCgroups, Surroundings
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.domain.pods import Pod, parse_pod
+from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
-from tests.unit.domain.node.checks.sound import SPEC, STATUS, pod
+from tests.unit.domain.node.checks.sound import SPEC, STATUS, facts, kubelet, pod, readiness
 
 CHECKS, WARNINGS = checks_of(surroundings, warns=False), checks_of(surroundings, warns=True)
 V = KubeletVersion.parse
+BEFORE, AFTER, NOTHING_SET = V("v1.26.15"), V("v1.27.16"), Configured()
 GIB = 1024**3
 RESERVED = configured((), b"kubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi}")
 
 
-def around(**given: Any) -> HostSurroundings:
-    known: dict[str, Any] = {
-        "node": {"metadata": {"name": "node-a"}, "status": STATUS},
-        "current": V("v1.26.15"),
-        "target": V("v1.27.16"),
-        "unit": "kubelet.service",
+def around(
+    *,
+    current: KubeletVersion = BEFORE,
+    target: KubeletVersion = AFTER,
+    settings: Configured = NOTHING_SET,
+    gates: Mapping[str, bool] = MappingProxyType({}),
+    pods: tuple[Pod, ...] = (),
+    node: Mapping[str, Any] = MappingProxyType({"metadata": {"name": "node-a"}, "status": STATUS}),
+    program: str = "/usr/bin/kubelet",
+    package_policy: PackagePolicy = PackagePolicy.REFUSE,
+    **given: Any,
+) -> NodeFacts:
+    known = {
         "hostname": "Node-A\n",
         "cgroups": PodCgroups(base="/kubepods.slice", exists=True, limit=8 * GIB, used=GIB),
     }
-    return HostSurroundings(**{**known, **given})
+    seen = facts(
+        node=dict(node),
+        pods=pods,
+        kubelet=kubelet(current=current, program=program),
+        readiness=readiness(layout=replace(read_layout(()), settings=settings, gates=gates)),
+        around=Surroundings(**{**known, **given}),
+        target=target,
+    )
+    return replace(seen, spec=replace(seen.spec, kubelet=KubeletSettings(package=package_policy)))
 
 
 def group(**given: Any) -> PodCgroups:

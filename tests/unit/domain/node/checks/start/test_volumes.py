@@ -9,11 +9,12 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import volumes as of_volumes
-from nodeupgrade.domain.node.checks.volumes import VolumeClaim, Volumes
+from nodeupgrade.domain.node.checks.facts import NodeFacts, VolumeClaim, Volumes
 from nodeupgrade.domain.node.mounts import MountedVolumes, mounted_volumes
 from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain.node.checks.sound import pod
+from tests.unit.domain.node.checks.sound import facts, kubelet, pod, readiness
 
 CHECKS, WARNINGS = checks_of(of_volumes, warns=False), checks_of(of_volumes, warns=True)
 
@@ -41,15 +42,18 @@ STAGED_ANEW = f"{ROOT}/plugins/kubernetes.io/csi/ebs.csi.aws.com/{'a' * 64}/glob
 BLOCK = f"{ROOT}/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2"
 
 
-def volumes(current: str, target: str, *points: str, **given: Any) -> Volumes:
+def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
     spec = {"volumes": given.pop("volumes")} if "volumes" in given else {}
+    layout = replace(read_layout(()), gates=given.pop("gates", {}))
+    seen = {name: given.pop(name) for name in ("claims", "selinux") if name in given}
     known: dict[str, Any] = {
         "pods": (parse_pod(pod(REF, **spec)),),
-        "current": V(current),
+        "kubelet": kubelet(current=V(current)),
         "target": V(target),
-        "mounted": mounted_volumes(table("/", ROOT, *points)),
+        "readiness": readiness(layout=layout),
+        "volumes": Volumes(mounted=mounted_volumes(table("/", ROOT, *points)), **seen),
     }
-    return Volumes(**{**known, **given})
+    return facts(**{**known, **given})
 
 
 def test_volumes_are_found_in_the_mount_table() -> None:
@@ -67,7 +71,7 @@ def test_volumes_are_found_in_the_mount_table() -> None:
     assert mounted_volumes("") == MountedVolumes()
 
 
-REFUSED: dict[str, tuple[Reason, str, str, Volumes]] = {
+REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
     "staged by name, crossing 1.24": (
         Reason.VOLUME_NOT_KEPT, "default/web", "#107065",
         volumes("v1.23.17", "v1.24.17", of_pod("csi", "pvc-1"), STAGED),
@@ -107,14 +111,14 @@ REFUSED: dict[str, tuple[Reason, str, str, Volumes]] = {
 
 
 @pytest.mark.parametrize(("reason", "subject", "told", "found"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_forbids_a_run(reason: Reason, subject: str, told: str, found: Volumes) -> None:
+def test_what_forbids_a_run(reason: Reason, subject: str, told: str, found: NodeFacts) -> None:
     (finding,) = ask(CHECKS, found)
 
     assert (finding.reason, finding.subject, finding.forbids) == (reason, subject, True)
     assert told in finding.detail
 
 
-LET_PASS: dict[str, Volumes] = {
+LET_PASS: dict[str, NodeFacts] = {
     "CSI volumes, within minors that place them alike": volumes(
         "v1.30.14", "v1.33.13", of_pod("csi", "pvc-1"), of_pod("projected", "token"), STAGED_ANEW, f"{BLOCK}/{UID}",
         volumes=CLAIMED,
@@ -146,16 +150,18 @@ LET_PASS: dict[str, Volumes] = {
         "v1.36.1", "v1.37.0", volumes=CLAIMED, selinux=True, gates={"SELinuxMount": False}
     ),
     "SELinux, and no claim": volumes("v1.36.1", "v1.37.0", selinux=True),
-    "a kubelet of an unknown version": replace(volumes("v1.23.17", "v1.24.17", STAGED, BLOCK), current=None),
+    "a kubelet of an unknown version": replace(
+        volumes("v1.23.17", "v1.24.17", STAGED, BLOCK), kubelet=kubelet(current=None)
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("found", LET_PASS.values(), ids=LET_PASS.keys())
-def test_what_does_no_harm_is_let_pass(found: Volumes) -> None:
+def test_what_does_no_harm_is_let_pass(found: NodeFacts) -> None:
     assert ask((*CHECKS, *WARNINGS), found) == ()
 
 
-CAUTIONS: dict[str, tuple[Reason, str, Volumes]] = {
+CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
     "SELinux": (
         Reason.VOLUME_NOT_KEPT, "1 pod with persistent volumes: default/web",
         volumes("v1.36.1", "v1.37.0", volumes=[{"name": "scratch", "ephemeral": {}}], selinux=True),
@@ -168,7 +174,7 @@ CAUTIONS: dict[str, tuple[Reason, str, Volumes]] = {
 
 
 @pytest.mark.parametrize(("reason", "told", "found"), CAUTIONS.values(), ids=CAUTIONS.keys())
-def test_what_deserves_attention(reason: Reason, told: str, found: Volumes) -> None:
+def test_what_deserves_attention(reason: Reason, told: str, found: NodeFacts) -> None:
     assert ask(CHECKS, found) == ()
     (finding,) = ask(WARNINGS, found)
 
