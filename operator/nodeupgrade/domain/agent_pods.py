@@ -24,6 +24,9 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 _PULLS = re.compile(r"\w*Image\w*|RegistryUnavailable|SignatureValidationFailed")
 """Reasons for which a container waits because its image cannot be had."""
 
+_STARTS = frozenset({"", "PodInitializing", "ContainerCreating"})
+"""Reasons for which a container waits in any ordinary start."""
+
 _BACKS_OFF = re.compile(r'ImagePullBackOff(: Back-off pulling image "[^"]*")?')
 """What a kubelet before 1.32 says until it tries to pull an image again: not why it could not."""
 
@@ -123,8 +126,9 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
     blocked = rejected or [
         (_why(waiting), c["name"])
         for c in container_statuses(status)
-        if (waiting := (c.get("state") or {}).get("waiting")) and _is_blocking(str(waiting.get("reason", "")))
+        if (waiting := (c.get("state") or {}).get("waiting")) and str(waiting.get("reason", "")) not in _STARTS
     ]
+    terminated = [ended for c in container_statuses(status) if (ended := (c.get("state") or {}).get("terminated"))]
     acting = [c for c in status.get("containerStatuses") or () if c["name"] == main_containers[role]]
     return AgentPodView(
         name=metadata["name"],
@@ -139,7 +143,7 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
         running_since=next(filter(None, map(_running_since, acting)), None),
         deleted_at=datetime.fromisoformat(deleted) if deleted else None,
         blocked=blocked[0][0] if blocked else "",
-        ended=next((_last_words(state) for state in _terminated(status) if state.get("exitCode")), ""),
+        ended=next((_last_words(state) for state in terminated if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
 
@@ -155,17 +159,8 @@ def _why(state: Json) -> str:
     return f"{state.get('reason', '')}: {words}".strip(": ")
 
 
-def _terminated(status: Json) -> list[Json]:
-    return [ended for c in container_statuses(status) if (ended := (c.get("state") or {}).get("terminated"))]
-
-
 def _last_words(state: Json) -> str:
     """Return why a container has ended; of a log, the last line tells."""
     said = str(state.get("message") or "").strip().splitlines()
     generic = said and state.get("reason") == "Error"
     return _why({"reason": "" if generic else state.get("reason", ""), "message": said[-1] if said else ""})
-
-
-def _is_blocking(reason: str) -> bool:
-    """Report whether a container's waiting reason is more than ordinary start-up."""
-    return reason not in {"", "PodInitializing", "ContainerCreating"}

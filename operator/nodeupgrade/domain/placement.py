@@ -44,8 +44,9 @@ def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
 def unmet_placement(pod: Pod, node: NodeView) -> str | None:
     """Describe the node selector or required node affinity that the node does not meet; None if it meets both."""
     for key, value in pod.node_selector.items():
-        if node.labels.get(key) != value:
-            return f"its node selector wants {key}={value} and the node has {_shown(node.labels, key)}"
+        if (has := node.labels.get(key)) != value:
+            shown = f"no label {key}" if has is None else f"{key}={has}"
+            return f"its node selector wants {key}={value} and the node has {shown}"
     if pod.affinity is None or any(_meets_term(term, node) for term in pod.affinity):
         return None
     return f"its required node affinity ({_rendered(pod.affinity)}) matches no label of the node"
@@ -92,10 +93,6 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator == "Exists":
         return True
     return toleration.key != "" and toleration.operator == "Equal" and toleration.value == taint.value
-
-
-def _shown(labels: Mapping[str, str], key: str) -> str:
-    return f"{key}={labels[key]}" if key in labels else f"no label {key}"
 
 
 def _rendered(terms: tuple[NodeSelectorTerm, ...]) -> str:

@@ -14,7 +14,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
-from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.hazards import Finding, pod_of
 from nodeupgrade.kubelet.probe_delay import exposure
 from nodeupgrade.kubelethash import is_sidecar
 
@@ -335,12 +335,6 @@ def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Findi
     """Add to findings about a pod, or a container of one, whose pod it is."""
     by_name = {str(pod): pod for pod in pods}
     return tuple(_with_owner(finding, by_name) for finding in findings)
-
-
-def pod_of(subject: str) -> str:
-    """Return the pod as ``namespace/pod`` if the subject is one or a container of one, else an empty string."""
-    parts = subject.split("/")
-    return "/".join(parts[:2]) if len(parts) in {2, 3} else ""
 
 
 def _with_owner(finding: Finding, pods: Mapping[str, Pod]) -> Finding:

@@ -36,7 +36,7 @@ from nodeupgrade.domain.node.inventory import (
 from nodeupgrade.domain.node.plan import CompletingPod, RunPlan
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
 from nodeupgrade.domain.pod_restart_rules import RuledContainer
-from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
+from nodeupgrade.domain.pods import Pod, Role, parse_pod
 
 LOST = 255
 """Exit code of a container of which the runtime does not know how it ended."""
@@ -241,7 +241,7 @@ def completing(pod: Pod) -> CompletingPod | None:
     From 1.34 on a container may have a restart policy of its own; its rules, which come first, are the plan's.
     """
     regular = [container for container in pod.containers if container.role is Role.REGULAR]
-    policies = [_policy(pod, container) for container in regular]
+    policies = [str(container.spec.get("restartPolicy") or pod.restart_policy) for container in regular]
     if not regular or ALWAYS in policies:
         return None
     retried = (each.name for each, policy in zip(regular, policies, strict=True) if policy == ON_FAILURE)
@@ -263,10 +263,6 @@ def _has_ended(container: ContainerInstance, pod: CompletingPod, own: RuledConta
     if own is not None and own.rule_for(container.exit_code) is not None:
         return False
     return container.exit_code == 0 or container.name not in pod.retried
-
-
-def _policy(pod: Pod, container: PodContainer) -> str:
-    return str(container.spec.get("restartPolicy") or pod.restart_policy)
 
 
 # Detect readiness flaps: pods that were reported unready although nothing about them changed. A fold over a watch.

@@ -154,12 +154,10 @@ def scrubbed(journal: Journal) -> Journal:
 def _without_images(record: Record) -> Record:
     if record.step not in _KEEPING or record.payload is None:
         return record
-    return replace(record, payload={name: _emptied(image) for name, image in record.payload.items()})
-
-
-def _emptied(image: JsonValue) -> JsonValue:
-    """Remove the content of a file, or the bytes of a runtime's before-image."""
-    return image | {"data": ""} if isinstance(image, dict) else None
+    images = record.payload.items()  # of files, or of a runtime's containers
+    return replace(
+        record, payload={name: image | {"data": ""} if isinstance(image, dict) else None for name, image in images}
+    )
 
 
 _LINES = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=True)

@@ -245,11 +245,7 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
     comparison = compare(start.settings, start.running)
     if comparison.different:
         source = start.settings.flag("config") or "its configuration"
-        parts = [
-            f"{each.key} is {each.disk} on disk and {each.running} in the running kubelet"
-            for each in comparison.different
-        ]
-        yield Discrepancy(detail=f"{source} is not what runs: {_some(parts)}")
+        yield Discrepancy(detail=f"{source} is not what runs: {_some(list(comparison.different))}")
     elif comparison.unclear:
         why = f", and it cannot be shown that these are as they run: {_some(list(comparison.unclear))}"
         yield from (_changed(file, start, why) for file in newer)
@@ -279,9 +275,8 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
         yield from _not_acceptable(start, FileRole.ENVIRONMENT)
         return
     known = expected.words is not None
-    names = [
-        name for name in other_variables(start, expected.environment) if not (known and _is_in_command(start, name))
-    ]
+    compared = start.unit.start_line.split() if known else []  # the command line, which is compared separately
+    names = [name for name in other_variables(start, expected.environment) if f"${name}" not in compared]
     if names:
         # Values may be secrets, so only names are reported.
         yield Discrepancy(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
@@ -313,11 +308,6 @@ def _not_acceptable(start: Start, *kinds: FileRole) -> Iterator[Discrepancy]:
     why = f", and nobody can tell with which command line {start.unit.name} would start the kubelet"
     for file in start.changed_since(*kinds):
         yield Discrepancy(detail=_changed(file, start, why).detail, acceptable=False)
-
-
-def _is_in_command(start: Start, name: str) -> bool:
-    """Report whether a variable is used in the command line, which is compared separately."""
-    return f"${name}" in start.unit.start_line.split()
 
 
 def _changed(file: ReadAtStart, start: Start, why: str = "") -> Discrepancy:

@@ -207,36 +207,23 @@ def _found(facts: NodeFacts, defects: tuple[KnownDefect, ...]) -> Iterator[str]:
             yield f"{detail}{defect.what[1:].removesuffix('.')}{concerned}"
 
 
-def _every_node(_: NodeFacts) -> str | None:
-    return ""
-
-
-def _ended(facts: NodeFacts) -> str | None:
-    return _listed([pod for pod in facts.pods if pod.finished])
-
-
 def _pinned(facts: NodeFacts) -> str | None:
-    settings = facts.readiness.layout.settings
-    if not (settings.pins_cpus or settings.pins_memory):
+    if not (facts.settings.pins_cpus or facts.settings.pins_memory):
         return None
-    several = (pod for pod in facts.running_pods() if len(_lasting(pod)) > 1)
+    lasting = {Role.REGULAR, Role.SIDECAR}
+    several = (pod for pod in facts.running_pods() if sum(each.role in lasting for each in pod.containers) > 1)
     return _listed([pod for pod in several if is_guaranteed(facts.admission, pod)])
 
 
-def _claiming(facts: NodeFacts) -> str | None:
-    return _listed([pod for pod in facts.running_pods() if any(claims_of(pod))])
-
-
 def _on_zfs(facts: NodeFacts) -> str | None:
-    root = facts.readiness.layout.root
-    return f"; {root} is on it" if facts.around.filesystem == "zfs" else None
+    return f"; {facts.readiness.layout.root} is on it" if facts.around.filesystem == "zfs" else None
 
 
 _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
-    Concern.EVERY_NODE: _every_node,
-    Concern.ENDED_PODS: _ended,
+    Concern.EVERY_NODE: lambda _: "",
+    Concern.ENDED_PODS: lambda facts: _listed([pod for pod in facts.pods if pod.finished]),
     Concern.PINNED_PODS: _pinned,
-    Concern.CLAIMED_VOLUMES: _claiming,
+    Concern.CLAIMED_VOLUMES: lambda facts: _listed([pod for pod in facts.running_pods() if any(claims_of(pod))]),
     Concern.ROOT_ON_ZFS: _on_zfs,
 }
 """For each concern: the end of the message if the node has it, else ``None``."""
@@ -244,7 +231,3 @@ _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
 
 def _listed(pods: list[Pod]) -> str | None:
     return f"; it concerns {counted(len(pods), 'pod')}: {named([str(pod.ref) for pod in pods])}" if pods else None
-
-
-def _lasting(pod: Pod) -> list[str]:
-    return [container.name for container in pod.containers if container.role in {Role.REGULAR, Role.SIDECAR}]

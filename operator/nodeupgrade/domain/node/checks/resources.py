@@ -51,7 +51,8 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
         holding = [container for container in pod.containers if names & asked(container).keys()]
         why = _why_devices_are_lost(facts, pod, holding) if holding else None
         if why is not None:
-            detail = f"it holds devices ({', '.join(sorted(_named(holding, names)))}) and {why}; delete the pod first"
+            held = sorted({name for container in holding for name in asked(container) if name in names})
+            detail = f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
             yield pod, detail
 
 
@@ -112,7 +113,8 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         init = any(container.role is Role.INIT for container in holding)
         if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
             return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
-        restarted = any(_restarts(pod, container) for container in holding)
+        counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
+        restarted = any(int(count) > 0 for count in counts)
         if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
     return None
@@ -133,19 +135,11 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
     return dropped.reference if dropped.applies_to(kubelet) else None
 
 
-def _restarts(pod: Pod, container: PodContainer) -> bool:
-    return int(pod.states.get(container.name, {}).get("restartCount") or 0) > 0
-
-
 def asked(container: PodContainer) -> dict[str, Any]:
     """Return the resources that a container asks for, with their amounts."""
     resources = container.spec.get("resources") or {}
     named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: amount for name, amount in named.items() if str(amount) != "0"}
-
-
-def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
-    return {name for container in holding for name in asked(container) if name in names}
 
 
 def has_whole_cpus(container: PodContainer) -> bool:

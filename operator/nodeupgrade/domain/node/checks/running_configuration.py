@@ -54,32 +54,18 @@ _FLAGS_BY_OTHER_NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingDifference:
-    """A key whose value on disk differs from the running kubelet's, both as text for messages."""
-
-    key: str
-    disk: str
-    running: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The result of a comparison."""
 
-    different: tuple[SettingDifference, ...]  # keys that certainly differ
+    different: tuple[str, ...]  # keys that certainly differ, each with both values, for messages
     # keys that cannot be compared: on disk but not reported, or reported, not on disk and not at a known default
     unclear: tuple[str, ...]
-
-    @property
-    def same(self) -> bool:
-        """Report whether the configuration on disk is certainly the running one."""
-        return not self.different and not self.unclear
 
 
 def compare(settings: Configured, running: Json) -> Comparison:
     """Compare the configuration on disk with the one that a kubelet reports, except for keys that flags set."""
     by_flags = _keys_of_flags(settings)
-    different: list[SettingDifference] = []
+    different: list[str] = []
     unclear: list[str] = []
     disk = {key: value for key, value in settings.document.items() if key not in by_flags}
     now = {key: value for key, value in running.items() if key not in by_flags}
@@ -92,8 +78,8 @@ def compare(settings: Configured, running: Json) -> Comparison:
             case None:
                 unclear.append(path)
             case False:
-                values = ("…", "…") if path.partition(".")[0] in _SECRET else (_short(written), _short(shown))
-                different.append(SettingDifference(key=path, disk=values[0], running=values[1]))
+                before, after = ("…", "…") if path.partition(".")[0] in _SECRET else (_short(written), _short(shown))
+                different.append(f"{path} is {before} on disk and {after} in the running kubelet")
     return Comparison(different=tuple(different), unclear=tuple(unclear))
 
 

@@ -109,13 +109,9 @@ def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
     return None
 
 
-def _of_memory(document: Document, _target: KubeletVersion) -> str | None:
-    return None if memory_is_sound(document) else DAMAGED
-
-
 PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
     CPU_STATE: _of_cpus,
-    MEMORY_STATE: _of_memory,
+    MEMORY_STATE: lambda document, _: None if memory_is_sound(document) else DAMAGED,
 }
 
 

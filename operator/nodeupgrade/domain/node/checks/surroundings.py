@@ -214,11 +214,8 @@ def _limit(facts: NodeFacts) -> int | None:
     if capacity is None:
         return None
     kept = (("system-reserved", "systemReserved"), ("kube-reserved", "kubeReserved"))
-    return _bytes(capacity) - sum(_memory(facts.settings.amounts(flag, key)) for flag, key in kept)
-
-
-def _memory(amounts: Mapping[str, str] | None) -> int:
-    return _bytes((amounts or {}).get("memory", "0"))
+    reserved = (facts.settings.amounts(flag, key) or {} for flag, key in kept)
+    return _bytes(capacity) - sum(_bytes(amounts.get("memory", "0")) for amounts in reserved)
 
 
 def _bytes(text: object) -> int:

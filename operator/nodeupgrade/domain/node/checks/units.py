@@ -29,10 +29,6 @@ _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
 _LINKING = re.compile(r"-[fn]*s[fn]*")
 
 
-def _makes_directories(words: tuple[str, ...]) -> bool:
-    return words[:1] in {("-p",), ("--parents",)}
-
-
 def _loads_modules(words: tuple[str, ...]) -> bool:
     options = {word for word in words if word.startswith("-")}
     return bool(words) and options <= {"-a", "-b", "-q", "-v", "--all", "--quiet", "--verbose"}
@@ -58,15 +54,12 @@ def _links_sockets(words: tuple[str, ...]) -> bool:
 
 def _is_socket(path: PurePosixPath) -> bool:
     ours = any(part.startswith("nodeupgrade") for part in path.parts) or path.is_relative_to("/run/systemd")
-    return path.suffix == ".sock" and ".." not in path.parts and _in_memory(path) and not ours
-
-
-def _in_memory(path: PurePosixPath) -> bool:
-    return any(path.is_relative_to(place) for place in ("/run", "/var/run"))
+    in_memory = any(path.is_relative_to(place) for place in ("/run", "/var/run"))
+    return path.suffix == ".sock" and ".." not in path.parts and in_memory and not ours
 
 
 _FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
-    "mkdir": _makes_directories,
+    "mkdir": lambda words: words[:1] in {("-p",), ("--parents",)},
     "ln": _links_sockets,
     "modprobe": _loads_modules,
     "swapoff": lambda words: words == ("-a",),

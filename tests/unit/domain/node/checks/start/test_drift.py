@@ -11,7 +11,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import drift
 from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, find
-from nodeupgrade.domain.node.checks.running_configuration import compare
+from nodeupgrade.domain.node.checks.running_configuration import Comparison, compare
 from nodeupgrade.domain.node.units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
@@ -288,6 +288,9 @@ def test_an_environment_file_as_systemd_reads_it(text: str, value: str | None) -
     assert (None if read is None else read["A"]) == value
 
 
+SAME = Comparison(different=(), unclear=())
+
+
 @pytest.mark.parametrize(
     ("disk", "shown"),
     [
@@ -301,13 +304,13 @@ def test_an_environment_file_as_systemd_reads_it(text: str, value: str | None) -
     ],
 )
 def test_what_is_written_otherwise_is_the_same(disk: bytes, shown: object) -> None:
-    assert compare(configured((), disk), {"a": shown}).same
-    assert not compare(configured((), disk), {"a": "other"}).same
+    assert compare(configured((), disk), {"a": shown}) == SAME
+    assert compare(configured((), disk), {"a": "other"}) != SAME
 
 
 def test_gates_are_compared_one_by_one() -> None:
     settings = configured(("--feature-gates=A=true",), b"featureGates: {A: false, B: true}")
 
-    assert compare(settings, {"featureGates": {"A": True, "B": True}}).same
+    assert compare(settings, {"featureGates": {"A": True, "B": True}}) == SAME
     [different] = compare(settings, {"featureGates": {"A": True, "B": False}}).different
-    assert (different.key, different.disk, different.running) == ("featureGates.B", "true", "false")
+    assert different == "featureGates.B is true on disk and false in the running kubelet"
