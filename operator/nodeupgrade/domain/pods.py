@@ -333,13 +333,8 @@ def owner_of(pod: Pod) -> str:
 
 def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Finding, ...]:
     """Add to findings about a pod, or a container of one, whose pod it is."""
-    by_name = {str(pod): pod for pod in pods}
-    return tuple(_with_owner(finding, by_name) for finding in findings)
-
-
-def _with_owner(finding: Finding, pods: Mapping[str, Pod]) -> Finding:
-    pod = pods.get(pod_of(finding.subject))
-    return finding if pod is None else replace(finding, owner=owner_of(pod))
+    owners = {str(pod): owner_of(pod) for pod in pods}
+    return tuple(replace(each, owner=owners.get(pod_of(each.subject), each.owner)) for each in findings)
 
 
 def _controller(pod: Pod) -> Json | None:

@@ -141,9 +141,6 @@ class Inventory:
         return next((s for s in self.sandboxes if s.id == sandbox_id), None)
 
 
-# Which ended containers, as the runtime lists them, make a kubelet restart their whole pod.
-
-
 def restarting(
     containers: Iterable[RuledContainer], pod: PodUid, listed: Iterable[ContainerInstance]
 ) -> Iterator[ContainerInstance]:

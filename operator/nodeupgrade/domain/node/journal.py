@@ -12,12 +12,14 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 
 from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.errors import Inconsistent
 
 JOURNAL_SCHEMA = 1
 CHANGED = "changed"
+_REASONS = frozenset(Reason)
 
 
 class Mark(StrEnum):
@@ -59,6 +61,11 @@ class Record:
     error: str | None = None  # one sentence, for failures
     reason: str | None = None  # fixed reason of a failure
     schema: int = JOURNAL_SCHEMA
+
+    @property
+    def known_reason(self) -> Reason:
+        """Return its reason; that of any failure where there is none that this version knows."""
+        return Reason(self.reason) if self.reason in _REASONS else Reason.STEP_FAILED
 
     @property
     def changed(self) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ HOLD_SECONDS = 5.0
 MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
 """What a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
-_REASONS = frozenset(Reason)
 _STEPS = tuple(Step)
 _HELD = Reason.SHIELD_HELD.value
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
@@ -155,9 +154,9 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
         if record.step is None:
             continue
         if record.mark is Mark.FAILED:
-            return RollbackCause(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
+            return RollbackCause(reason=record.known_reason, why=record.error or f"{record.step} failed")
         if record.mark in _TURNED_BACK:
-            return RollbackCause(reason=_reason(record.reason), why=record.error or "the run was turned back")
+            return RollbackCause(reason=record.known_reason, why=record.error or "the run was turned back")
     if not journal.records and seen.planned not in {None, seen.boot}:
         return RollbackCause(
             reason=Reason.NODE_REBOOTED,
@@ -249,7 +248,3 @@ def held_for_long(journal: Journal, seen: Observation, limits: Limits) -> bool:
 def _last_failure(journal: Journal, step: Step) -> str:
     said = [record.error for record in journal.records if record.step is step and record.mark is Mark.UNDO_FAILED]
     return f", at last because {said[-1]}" if said and said[-1] else ""
-
-
-def _reason(name: str | None) -> Reason:
-    return Reason(name) if name in _REASONS else Reason.STEP_FAILED

@@ -137,9 +137,6 @@ def _names(found: Iterator[re.Match[str]]) -> tuple[str, ...]:
     return tuple(sorted({each[1] for each in found}))
 
 
-# How full a filesystem is, as the kernel reports it.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUsage:
     """How full a filesystem is."""

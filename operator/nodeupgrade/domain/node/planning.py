@@ -13,7 +13,7 @@ from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.facts import EditedManifest, NodeFacts
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.surroundings import holds_package
 from nodeupgrade.domain.node.departures import completing
@@ -109,7 +109,7 @@ def examine(
     facts = replace(
         facts,
         pods=_prefer_manifests(facts.pods, from_manifests),
-        edited=tuple(EditedManifest(path=p.path, pod=p.sandbox.pod) for p in edited_since(static, _known_of(facts))),
+        edited=edited_since(static, _known_of(facts)),
     )
     rewriting = _rewriting(facts, to_target)
     pins, unpinned = _pins(facts, static, layout)

@@ -57,9 +57,6 @@ def report_of(journal: Journal) -> RunReport | None:
     return None if journal.finished is None else from_json(RunReport, journal.finished.payload, strict=True)
 
 
-# The running containers of a node, counted by the kubelet whose hash they carry, before a run and after it.
-
-
 def census(writers: Iterable[str | None], at: datetime) -> HashCensus:
     """Count containers by the minor version that computes their stored hash; ``None`` if no known one does."""
     return HashCensus(as_of=at, kubelets=dict(sorted(Counter(each or UNKNOWN_KUBELET for each in writers).items())))

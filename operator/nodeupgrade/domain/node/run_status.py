@@ -119,7 +119,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
     steps = [record for record in journal.records if record.step is not None]
     failure = next((record for record in steps if record.mark in _BACKWARD), None)
     if steps and (held := steps[-1]).mark is Mark.HELD:
-        return TaskPhase.ROLLING_BACK, _known(held.reason), _held(held)
+        return TaskPhase.ROLLING_BACK, held.known_reason, _held(held)
     if failure is not None:
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
@@ -129,14 +129,10 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 
 def _held(held: Record) -> str:
     """Return what a run waits for, and what a person must do."""
-    remedy = _known(held.reason).remedy
+    remedy = held.known_reason.remedy
     how = "with the shield up" if held.step is Step.ARM_DEAD_MAN else "with the kubelet fenced"
     rewriting = f"waiting {how}: {held.error}"
     return f"{shorten(rewriting, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
-
-
-def _known(reason: str | None) -> Reason:
-    return Reason(reason) if reason in set(Reason) else Reason.STEP_FAILED
 
 
 def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
@@ -294,9 +290,6 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
         ended_list=summary.ended[:CONTAINERS_LISTED],
     )
-
-
-# What is told about the manifests of static pods, in previews and in the status of a run.
 
 
 def planned_manifests(pins: Pins) -> tuple[StaticPodManifest, ...]:

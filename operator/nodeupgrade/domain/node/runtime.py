@@ -135,9 +135,6 @@ class NextStart:
     makes: tuple[str, ...] = ()
 
 
-# The container runtime that answers on the CRI socket, as it reports itself.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeProcess:
     """The process that listens on the runtime's socket."""

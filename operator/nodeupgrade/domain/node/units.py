@@ -235,8 +235,6 @@ def matching(environment_file: str, paths: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-# The content of a file.
-
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """The names of variables that systemd passes on."""
 # Versions of systemd differ in escapes within quotes and at the end of a comment: such a file does not match.

@@ -19,8 +19,6 @@ from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelet.state import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
 
-# The facts that a kubelet's admission of pods depends on.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
@@ -75,8 +73,6 @@ def security_contexts(pod: Pod) -> Iterator[Json]:
     for holder in (pod.spec, *all_containers(pod)):
         yield holder.get("securityContext") or {}
 
-
-# Checks of what single pods require: an operating system, sysctls, AppArmor, sidecars.
 
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
@@ -173,8 +169,6 @@ def _profiles(pod: Pod) -> Iterator[str]:
 def _matches(pattern: str, name: str) -> bool:
     return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
 
-
-# Check of static pods: do they depend on the API server?
 
 _GATE = "PreventStaticPodAPIReferences"
 _BY_THEMSELVES = frozenset(

@@ -28,8 +28,6 @@ def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
     return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
 
 
-# Warnings about pods that may end by themselves during a run, or whose loss nothing would make good.
-
 RECENTLY = timedelta(minutes=10)
 """How long a kubelet remembers that a container has crashed: twice its longest back-off."""
 
@@ -109,8 +107,6 @@ def _is_replaced(pod: Pod) -> bool:
     owners = pod.metadata.get("ownerReferences") or ()
     return pod.static or any(owner.get("controller") is True for owner in owners)
 
-
-# Checks of what is going on in pods: would a kubelet that is exchanged now leave something half done?
 
 _RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})
 

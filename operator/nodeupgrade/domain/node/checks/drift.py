@@ -20,8 +20,6 @@ from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
 from nodeupgrade.kubelet.settings import Configured
 
-# The facts about the start of the running kubelet, and about what its next start would read.
-
 
 class FileRole(StrEnum):
     """The role of a file in the start of a kubelet."""
@@ -92,8 +90,6 @@ class Drift:
     # the arguments of the next start, without the program, if they differ; otherwise None
     words: tuple[str, ...] | None = None
 
-
-# Work out the command line and the environment with which systemd would start the kubelet now.
 
 _WORD = re.compile(r"\$(\w+)", re.ASCII)
 _PART = re.compile(r"\$\$|\$\{(\w+)\}", re.ASCII)
@@ -178,8 +174,6 @@ def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | No
             return None
     return tuple(words)
 
-
-# Find every respect in which the kubelet's next start would differ from the running one, and report it.
 
 NAMED = 3
 """At most this many keys, words or variables are named one by one."""

@@ -27,6 +27,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeInfo,
     RuntimeSocket,
 )
+from nodeupgrade.domain.node.static_pods import StaticPod
 from nodeupgrade.domain.node.units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
@@ -55,14 +56,6 @@ class KubeletFacts:
     after: Digest | None = None  # digest of the new program
     arguments_status: int = 0  # exit status of the new program when it parsed them
     arguments_output: str = ""  # what it printed then
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditedManifest:
-    """A static pod whose manifest was changed while it names the UID that an earlier run wrote."""
-
-    path: str
-    pod: PodRef
 
 
 OLDEST_SYSTEMD = 219
@@ -163,7 +156,7 @@ class NodeFacts:
     own_uids: OwnUids = OwnUids()
     recreated: tuple[PodRef, ...] = ()  # static pods that the new kubelet is to replace
     # static pods whose manifest was changed while it names the UID that an earlier run wrote
-    edited: tuple[EditedManifest, ...] = ()
+    edited: tuple[StaticPod, ...] = ()
     # the path that systemd finds for each program that a unit names without one
     programs: Mapping[str, str] = field(default_factory=dict)
 

@@ -114,9 +114,6 @@ def hashes_stay(facts: Proof) -> Iterator[Found]:
         yield subject, detail
 
 
-# Checks of containers that use the runtime's sockets themselves, if the runtime is going to be restarted.
-
-
 @check(Reason.RUNTIME_SOCKET_MOUNTED, Hazard.RUNTIME_SOCKET_REPLACED)
 def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
     """No container has mounted a socket of the runtime as a file, or else it is named.

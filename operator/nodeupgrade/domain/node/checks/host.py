@@ -83,8 +83,6 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-# Checks of swap, kernel settings and systemd's watchdog: each can keep a kubelet from starting, or end it.
-
 PROTECTED: Mapping[str, int] = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -157,8 +155,6 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
             )
             return
 
-
-# Check of the disks: below its eviction thresholds, a kubelet evicts pods as soon as it has started.
 
 DEFAULT = {
     "memory.available": "100Mi",

@@ -179,9 +179,6 @@ def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
         )
 
 
-# Checks of the target release: has it a known defect (``kubelet/known_defects.py``) that matters to this node?
-
-
 _FORBIDDING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if not defect.only_warns)
 _WARNING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if defect.only_warns)
 

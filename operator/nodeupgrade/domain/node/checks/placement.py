@@ -167,8 +167,6 @@ def _collide(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (one[0] == other[0] or _ANY in {one[0], other[0]})
 
 
-# Checks of the node's labels: would a kubelet that starts judge the placement of pods by other labels than today's?
-
 _SYSTEM = frozenset({"kubernetes.io/os", "beta.kubernetes.io/os"})
 _ARCHITECTURE = frozenset({"kubernetes.io/arch", "beta.kubernetes.io/arch"})
 _OWN = frozenset({"kubernetes.io/hostname"}) | _SYSTEM | _ARCHITECTURE
@@ -228,9 +226,6 @@ def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:
         key, _, value = pair.strip().partition("=")
         own[key] = value
     return own
-
-
-# Amounts of resources: what a pod requests, and what a kubelet can allocate.
 
 
 def amounts(listed: Mapping[str, Any] | None) -> Amounts:

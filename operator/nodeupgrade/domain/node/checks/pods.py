@@ -248,7 +248,7 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Found]:
             f"{each.path} was edited, but still names metadata.uid, so kubelet {current} has not replaced the pod: it "
             "runs on as it was, and each of its containers takes over the edit when it next restarts"
         )
-        yield each.pod, detail
+        yield each.sandbox.pod, detail
 
 
 @check(Reason.STATIC_PODS_RECREATED, warns=True)

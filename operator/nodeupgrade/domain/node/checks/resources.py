@@ -155,9 +155,6 @@ def is_guaranteed(facts: Admission, pod: Pod) -> bool:
         return True
 
 
-# Checks of what a kubelet has recorded about pods: CPUs and memory of their own, and prepared claims.
-
-
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.CPU_STATE_V2)
 def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every running container that has CPUs of its own is in the state file of the CPU manager.
@@ -233,9 +230,6 @@ def _uses_claims(pod: Pod) -> bool:
     running = {name for name, _ in pod.running}
     using = {c.name for c in pod.containers if (c.spec.get("resources") or {}).get("claims")}
     return bool(running & using)
-
-
-# Check of pods that have ended: does the new kubelet leave them as they are?
 
 
 @check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, history.ENDED_PODS_ADMITTED, warns=True, remedy="")

@@ -21,8 +21,6 @@ from nodeupgrade.kubelet.flags import accepted, objection, unknown_fields
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
 
-# The facts on which the start of the new kubelet depends.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialProviders:
@@ -84,8 +82,6 @@ class Readiness:
     down_budget: timedelta = timedelta()  # how long the node may be without a kubelet
 
 
-# Checks of flags, feature gates and configuration: the new kubelet itself is asked, in a dry run.
-
 SAID = 300
 """Characters of what a kubelet says that are quoted."""
 ABOUT_GATES = ("unrecognized feature gate", "cannot set feature gate")
@@ -139,9 +135,6 @@ def _about_gates(facts: Readiness) -> str | None:
     return next((shorten(said[said.index(sign) :], SAID) for sign in ABOUT_GATES if sign in said), None)
 
 
-# Checks of settings that mean something else to the new kubelet than to the old one.
-
-
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.CLOUD_PROVIDER_REMOVED,
@@ -165,8 +158,6 @@ def cloud_provider_is_there(facts: Readiness) -> Iterator[Found]:
             f"({change.reference}); move the cluster to an external cloud provider first"
         )
 
-
-# Check of the credential providers for images: a kubelet exits if one of them is not usable.
 
 FIELDS = frozenset({"apiVersion", "kind", "providers"})
 OF_A_PROVIDER = frozenset(
@@ -238,8 +229,6 @@ def _names(document: Any) -> set[str]:
     listed = providers if isinstance(providers, list) else []
     return {str(each["name"]) for each in listed if isinstance(each, Mapping) and each.get("name")}
 
-
-# Check of the kubelet's identity: the kubeconfig and the client certificate that it would start with.
 
 LEAST = timedelta(hours=1)
 SHARE = 20

@@ -23,8 +23,6 @@ from nodeupgrade.kubelet.state import (
 )
 from nodeupgrade.kubelethash import KubeletVersion
 
-# Checks of the state files that a kubelet reads when it starts.
-
 POLICIES = (
     (CPU_STATE, "cpuManagerPolicy", "cpu-manager-policy", "none"),
     (MEMORY_STATE, "memoryManagerPolicy", "memory-manager-policy", "None"),
@@ -114,8 +112,6 @@ PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
     MEMORY_STATE: lambda document, _: None if memory_is_sound(document) else DAMAGED,
 }
 
-
-# Checks of the state files of features behind a gate: resized pods, and dynamic resource allocation.
 
 DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the kubelet"
 
@@ -215,9 +211,6 @@ def _is_sound(document: Document) -> bool:
     return "checksum" in document and (not isinstance(text, str) or claims_are_sound(text, document["checksum"]))
 
 
-# Check of pinned CPUs: a kubelet exits if its state does not account for exactly the CPUs that the node has.
-
-
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
 def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
@@ -262,8 +255,6 @@ def _listed(cpus: frozenset[int]) -> str:
             runs.append([cpu])
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) or "none"
 
-
-# Check of the kubelet's checkpoint of devices: does it know of every running pod that has one?
 
 RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
 

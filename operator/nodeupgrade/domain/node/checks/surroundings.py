@@ -22,8 +22,6 @@ def holds_package(facts: NodeFacts) -> bool:
     return facts.spec.kubelet.package is PackagePolicy.HOLD and package is not None and package.manager == DPKG
 
 
-# Checks of what else runs on the host, and of the kubelet's own name.
-
 TOLERATED = timedelta(minutes=1)
 OUTSIDE = frozenset({"", "external"})
 """Cloud providers with which a kubelet names its node after the host."""
@@ -123,9 +121,6 @@ def nobody_installs_another_kubelet(facts: NodeFacts) -> Found | None:
     return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail, remedy=remedy, severity=Severity.WARN)
 
 
-# Checks of what else in the network depends on the kubelet.
-
-
 @check(Reason.IPTABLES_CHAINS_GONE, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
 def chains_are_not_missed(facts: NodeFacts) -> Iterator[Found]:
     """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
@@ -147,8 +142,6 @@ def _has_proxy(facts: NodeFacts) -> bool:
     running = (pod for pod in facts.pods if not pod.finished)
     return any("kube-proxy" in str(container.spec.get("image")) for pod in running for container in pod.containers)
 
-
-# Checks of cgroups: are those of the pods complete for a starting kubelet, and would its limit cover their usage?
 
 RELOAD = "delete the pod first, and find out what took it away (a `systemctl daemon-reload` may, kubernetes #128397)"
 
@@ -224,9 +217,6 @@ def _bytes(text: object) -> int:
 
 def _text(amount: int) -> str:
     return f"{amount / 1024**2:.0f}Mi"
-
-
-# The check that no package manager undoes the upgrade.
 
 
 @check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)

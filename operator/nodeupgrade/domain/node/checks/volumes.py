@@ -47,8 +47,6 @@ def volumes_of(pod: Pod) -> Iterator[Json]:
     return (volume for volume in listed if isinstance(volume, dict))
 
 
-# Checks of how volumes are mounted: in which place, by which plugin, and with which label.
-
 CSI = "kubernetes.io/csi"
 MIGRATION_GATES = {
     "kubernetes.io/cinder": "CSIMigrationOpenStack",
@@ -158,8 +156,6 @@ def _git_repositories(facts: NodeFacts) -> Iterator[Found]:
                 )
                 yield pod, detail
 
-
-# Checks of volumes that somebody is about to delete or detach.
 
 ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
 """Annotation on a Node whose attached volumes its status lists."""

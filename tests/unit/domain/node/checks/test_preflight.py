@@ -9,7 +9,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks.facts import EditedManifest
 from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod
 from nodeupgrade.domain.node.checks.pods import (
     control_plane_is_not_of_kubeadm,
@@ -20,6 +19,7 @@ from nodeupgrade.domain.node.checks.pods import (
 from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, preflight
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo
+from nodeupgrade.domain.node.static_pods import StaticPod
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
@@ -352,7 +352,7 @@ def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
 @pytest.mark.parametrize(("current", "told"), [("v1.30.14", 0), ("v1.31.0", 1), ("v1.33.13", 1)])
 def test_an_edit_that_has_no_effect_yet_is_a_warning(current: str, told: int) -> None:
     """Kubelets up to 1.30 hash the whole container, so there it has one."""
-    edited = (EditedManifest(path="/m/etcd.yaml", pod=ETCD),)
+    edited = (StaticPod(path="/m/etcd.yaml", data=b"", manifest={}, sandbox=sandbox(ETCD)),)
 
     found = tuple(edits_of_manifests_count(facts(edited=edited, kubelet=kubelet(current=V(current)))))
 
