@@ -117,11 +117,9 @@ def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) ->
         accepted: names of checks whose findings are to be warnings, where a check permits that.
     """
     return tuple(
-        _accepted(finding) if each.acceptable and each.name in accepted else finding
+        replace(finding, severity=Severity.WARN, accepted=True)
+        if finding.forbids and each.acceptable and each.name in accepted
+        else finding
         for each in checks
         for finding in each(facts)
     )
-
-
-def _accepted(finding: Finding) -> Finding:
-    return replace(finding, severity=Severity.WARN, accepted=True) if finding.forbids else finding

@@ -67,15 +67,17 @@ def tolerated_seconds(pod: Pod, taint: Taint) -> float:
     toleration = next((each for each in pod.tolerations if _tolerates(each, taint)), None)
     if toleration is None:
         return 0
-    return math.inf if toleration.seconds is None else max(0, toleration.seconds)
+    return math.inf if toleration.toleration_seconds is None else max(0, toleration.toleration_seconds)
 
 
 def _meets_term(term: NodeSelectorTerm, node: NodeView) -> bool:
     """An empty term matches nothing (k8s.io/component-helpers/scheduling/corev1/nodeaffinity)."""
-    if not term.expressions and not term.fields:
+    if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.name}
-    return all(meets(r, node.labels) for r in term.expressions) and all(meets(r, fields) for r in term.fields)
+    return all(meets(r, node.labels) for r in term.match_expressions) and all(
+        meets(r, fields) for r in term.match_fields
+    )
 
 
 def _compare(value: str | None, requirement: Requirement) -> int:
@@ -92,11 +94,13 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    return toleration.key != "" and toleration.operator == "Equal" and toleration.value == taint.value
+    return toleration.key != "" and toleration.operator in {"", "Equal"} and toleration.value == taint.value
 
 
 def _rendered(terms: tuple[NodeSelectorTerm, ...]) -> str:
     def words(requirement: Requirement) -> str:
         return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
 
-    return " or ".join(" and ".join(map(words, (*term.expressions, *term.fields))) or "nothing" for term in terms)
+    return " or ".join(
+        " and ".join(map(words, (*term.match_expressions, *term.match_fields))) or "nothing" for term in terms
+    )

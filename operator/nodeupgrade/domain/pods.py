@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
@@ -66,15 +65,15 @@ class Toleration:
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    seconds: int | None = None  # for how long; None for ever
+    toleration_seconds: int | None = None  # for how long; None for ever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelectorTerm:
     """Requirements on labels and on fields (only ``metadata.name`` exists); all must be met."""
 
-    expressions: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +187,13 @@ class Pod:
         """Terms of its required node affinity, one of which the node must match; None if it has none."""
         affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-        return None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
+        terms = (required or {}).get("nodeSelectorTerms") or ()
+        return None if required is None else tuple(from_json(NodeSelectorTerm, term) for term in terms)
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
         """Its tolerations."""
-        return tuple(map(_toleration, self.spec.get("tolerations") or ()))
+        return tuple(from_json(Toleration, each) for each in self.spec.get("tolerations") or ())
 
     @property
     def metadata(self) -> Json:
@@ -286,28 +286,6 @@ def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted:
         previous_exit_code=ended.get("exitCode"),
         restarted_with_pod=with_pod,
         startup_probed=body["name"] in startup_probed,
-    )
-
-
-def _term(body: Json) -> NodeSelectorTerm:
-    return NodeSelectorTerm(
-        expressions=tuple(map(requirement_of, body.get("matchExpressions") or ())),
-        fields=tuple(map(requirement_of, body.get("matchFields") or ())),
-    )
-
-
-def requirement_of(body: Any) -> Requirement:
-    """Parse one expression of a selector."""
-    return Requirement(key=body["key"], operator=body["operator"], values=tuple(body.get("values") or ()))
-
-
-def _toleration(body: Any) -> Toleration:
-    return Toleration(
-        key=body.get("key", ""),
-        operator=body.get("operator") or "Equal",
-        value=body.get("value", ""),
-        effect=body.get("effect", ""),
-        seconds=body.get("tolerationSeconds"),
     )
 
 

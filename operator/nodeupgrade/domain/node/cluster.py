@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from math import ceil
 from urllib.parse import quote
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.domain.node.departures import longest_exposure
 from nodeupgrade.domain.placement import meets
-from nodeupgrade.domain.pods import parse_pod, requirement_of
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.probe_delay import MARGIN
 
 API_SERVER = "default/kubernetes"
@@ -113,7 +114,7 @@ class Budget:
             return False
         required = (self.selector.get("matchLabels") or {}).items()
         return all(labels.get(key) == value for key, value in required) and all(
-            meets(requirement_of(each), labels) for each in self.selector.get("matchExpressions") or ()
+            meets(from_json(Requirement, each), labels) for each in self.selector.get("matchExpressions") or ()
         )
 
 

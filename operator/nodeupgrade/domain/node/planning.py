@@ -1,6 +1,6 @@
 """Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -24,7 +24,6 @@ from nodeupgrade.domain.node.plan import (
     ArgumentsOverride,
     ExchangedFile,
     KubeletSwap,
-    PlannedContainer,
     RunPlan,
     ShieldPlan,
     StaticSource,
@@ -34,7 +33,6 @@ from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.report import census
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.runtime import RuntimeClients
 from nodeupgrade.domain.node.static_pods import (
     Pins,
     StaticPod,
@@ -182,14 +180,13 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
                 also_accepted=map(KubeletVersion.parse, facts.spec.hash_also_accepted),
                 to_target=to_target,
             )
-            return replace(found, containers=tuple(_with_sockets(found.containers, facts.clients)))
+            mounted, connected = facts.clients.mounted, facts.clients.connected
+            containers = (
+                replace(each, sockets=mounted.get(each.id, ()), connected=each.id in connected)
+                for each in found.containers
+            )
+            return replace(found, containers=tuple(containers))
     return Rewriting(containers=(), findings=())
-
-
-def _with_sockets(containers: Iterable[PlannedContainer], clients: RuntimeClients) -> Iterator[PlannedContainer]:
-    for container in containers:
-        sockets, connected = clients.mounted.get(container.id, ()), container.id in clients.connected
-        yield replace(container, sockets=sockets, connected=connected) if sockets or connected else container
 
 
 def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
