@@ -105,9 +105,8 @@ def _judged(find: Callable[[F], object]) -> type[object]:
 
 def checks_of(*modules: ModuleType, warns: bool) -> tuple[Check[Any], ...]:
     """Return the checks that modules define, in that order: those that only warn, or those that may forbid."""
-    defined = (each for module in modules for each in vars(module).values() if isinstance(each, Check))
-    rooms = {module.__name__ for module in modules}
-    return tuple(each for each in defined if each.room in rooms and each.warns is warns)
+    found = ((module, each) for module in modules for each in vars(module).values() if isinstance(each, Check))
+    return tuple(each for module, each in found if each.room == module.__name__ and each.warns is warns)
 
 
 def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) -> tuple[Finding, ...]:
