@@ -4,7 +4,7 @@ Both sides of the API report them. Every reason has a remedy, so that every mess
 reason is declared here. A particular finding on a node or in a rollout is a ``domain.hazards.Finding``.
 """
 
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Self
 
 from nodeupgrade.api.runtimes import supported_runtimes
@@ -14,7 +14,7 @@ __all__ = ["NOTHING_TO_DO", "Reason", "Severity", "counted", "sentence", "with_r
 NOTHING_TO_DO = "nothing to do"
 
 
-class Severity(Enum):
+class Severity(StrEnum):
     """The consequence of a finding."""
 
     REFUSE = "refuse"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.api.json import from_json
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.json import from_json, to_json
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.task.status import ShieldReport, ShieldState
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.hazards import Finding
@@ -47,3 +47,9 @@ def test_warnings_in_the_plan_of_an_earlier_version_are_warnings() -> None:
     plan = replace(PLAN, cautions=(from_json(Finding, written, strict=True),))
 
     assert [(each.check, each.accepted, each.forbids) for each in plan.warnings] == [("c", True, False)]
+
+
+def test_warnings_are_read_from_a_plan_as_they_were_written() -> None:
+    warning = Finding(reason=Reason.CLOCK_SKEW, detail="it is off", severity=Severity.WARN, remedy="set it")
+
+    assert from_json(Finding, to_json(warning, strict=True), strict=True) == warning
