@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.hazards import Finding, ranked
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import owner_of, parse_pod, with_owners
+from nodeupgrade.domain.ranking import ranked
 
 
 def pod(name: str, *owners: Any, **metadata: Any) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, Counts, NodeFailure, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.domain.hazards import Finding, ranked
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.ranking import ranked
 from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 

@@ -33,12 +33,13 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.hazards import Finding, Group, named, ranked
+from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.node.budget import summed_up
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, as_left, as_planned
 from nodeupgrade.domain.node.static_pods import Pins
+from nodeupgrade.domain.ranking import Group, ranked
 
 TOLD = 3
 

@@ -70,7 +70,7 @@ def test_the_shield_takes_the_place_of_the_socket_itself(policy: ShieldPolicy) -
 
 def test_it_steps_aside_where_the_runtime_would_not_start_otherwise() -> None:
     for needed in (False, True):
-        shield = planned(plan(facts(socket=socket(needs_free_path=needed)))).shield
+        shield = planned(plan(facts(socket=socket(kind=replace(CONTAINERD, needs_free_path=needed))))).shield
         assert shield is not None
         assert shield.steps_aside is needed
 
