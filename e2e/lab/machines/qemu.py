@@ -66,7 +66,8 @@ def control(directory: Path) -> Path:
 def _accelerated(accelerator: str) -> list[str]:
     if accelerator == "kvm":
         return ["-machine", "q35,accel=kvm", "-cpu", "host"]
-    return ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"]
+    # A processor without AVX: a boot costs a sixth less than with all that can be emulated.
+    return ["-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Nehalem"]
 
 
 def accelerator(kernel: Path) -> str:
