@@ -21,13 +21,13 @@ from e2e.rows import Result, record, recorded, table
 @click.command()
 @click.option("--only", default="*", show_default=True, help="Only rows with such a name, as a pattern of a shell.")
 @click.option("--lab", default="machines", show_default=True, help="Name of the lab.")
-@click.option("--copies", type=int, help="How many copies of a run's disk are booted, of each direction; default: all.")
+@click.option("--copies", default=4, show_default=True, help="How many copies of a disk are booted as machines, too.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing, and use one that stands.")
 @click.option("--list", "listing", is_flag=True, help="Only list the rows.")
 @click.option("--json", "file", type=click.Path(path_type=Path),
               help="Append a line of JSON per row to this file; print the last of each row in it.")  # fmt: skip
 @click.option("--page", is_flag=True, help="Only print what is in the file.")
-def main(*, only: str, lab: str, copies: int | None, keep: bool, listing: bool, file: Path | None, page: bool) -> None:
+def main(*, only: str, lab: str, copies: int, keep: bool, listing: bool, file: Path | None, page: bool) -> None:
     """Run the rows on virtual machines, and print what was seen."""
     chosen = [] if page else [row for row in ROWS if fnmatch.fnmatch(row.name, only)]
     if listing:
@@ -46,7 +46,7 @@ def main(*, only: str, lab: str, copies: int | None, keep: bool, listing: bool, 
         raise click.ClickException("not every row ended as it must")
 
 
-def _on_machine(lab: str, kind: Kind, rows: Sequence[Row], copies: int | None, *, keep: bool) -> Iterator[Result]:
+def _on_machine(lab: str, kind: Kind, rows: Sequence[Row], copies: int, *, keep: bool) -> Iterator[Result]:
     try:
         stage = (_standing(lab, kind, copies) if keep else None) or Stage.up(
             lab, kind.machine, Lines(), most_copies=copies
@@ -61,7 +61,7 @@ def _on_machine(lab: str, kind: Kind, rows: Sequence[Row], copies: int | None, *
             stage.lab.down()
 
 
-def _standing(name: str, kind: Kind, copies: int | None) -> Stage | None:
+def _standing(name: str, kind: Kind, copies: int) -> Stage | None:
     """Return the stage that stands, if its machine is of this kind."""
     lab = next((lab for lab in Lab.list() if lab.name == name), None)
     node = None if lab is None else lab.nodes.get(MACHINE)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from e2e.faults import oracle
 from e2e.lab.errors import LabError
 from e2e.lab.nodes import nodefiles
+from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from e2e.machines.stage import Stage, wait_for_version
 
@@ -17,6 +18,7 @@ _FILES = (
     nodefiles.KUBELET_KUBECONFIG, "/etc/containerd/config.toml", f"{nodefiles.STATIC_PODS}/static-web.json",
 )  # fmt: skip
 _QUIET_SECONDS = 120
+_STILL_SECONDS = 3
 
 Digests = Mapping[str, str]
 """Path → SHA-256 of everything that decides how a kubelet runs."""
@@ -30,44 +32,45 @@ class Verdict:
     complaints: tuple[str, ...]  # what is not as it must be
 
 
-def digests(stage: Stage) -> Digests:
-    """Return the digests of the machine's files."""
-    told = stage.node.exec("sha256sum", *_FILES, timeout=120).stdout
+def digests(node: Node) -> Digests:
+    """Return the digests of a machine's files."""
+    told = node.exec("sha256sum", *_FILES, timeout=120).stdout
     return {path: digest for digest, path in (line.split() for line in told.splitlines())}
 
 
-def judged(stage: Stage, known: Mapping[str, Digests]) -> Verdict:
+def judged(stage: Stage, node: Node, known: Mapping[str, Digests]) -> Verdict:
     """Wait until an interrupted machine runs again, and judge it.
 
     Args:
         stage: the stage.
+        node: its machine, or the twin of that.
         known: the digests by version.
     """
     try:
-        wait_until("the end of the run on the node", lambda: not oracle.left_over(stage.node), timeout=_QUIET_SECONDS)
-        stage.node.wait_kubelet_healthy()
+        wait_until("the end of the run on the node", lambda: not oracle.left_over(node), timeout=_QUIET_SECONDS)
+        node.wait_kubelet_healthy()
     except LabError as error:
-        return Verdict("", (f"{error}; left: {', '.join(oracle.left_over(stage.node))}",))
-    now = digests(stage)
+        return Verdict("", (f"{error}; left: {', '.join(oracle.left_over(node))}",))
+    now = digests(node)
     version = next((each for each, files in known.items() if files == now), "")
     if not version:
         odd = [path for path in now if all(files[path] != now[path] for files in known.values())]
         return Verdict("", (f"neither OLD nor NEW: {', '.join(odd) or 'some files of each'}",))
-    return Verdict(version, tuple(_about_pods(stage, version)))
+    return Verdict(version, tuple(_about_pods(stage, node, version)))
 
 
-def _about_pods(stage: Stage, version: str) -> Iterator[str]:
+def _about_pods(stage: Stage, node: Node, version: str) -> Iterator[str]:
     expected = stage.hashes[version]
 
     def all_run() -> bool:
-        return {(c.pod, c.name) for c in stage.node.snapshot().running()} >= expected.keys()
+        return {(c.pod, c.name) for c in node.snapshot().running()} >= expected.keys()
 
     try:
         wait_for_version(stage, version)
         wait_until("all containers", all_run, timeout=300, interval=2)
     except LabError as error:
         yield str(error)
-    for container in stage.settled().running():
+    for container in node.settled(quiet=_STILL_SECONDS, limit=60).running():
         wanted = expected.get((container.pod, container.name), container.stored_hash)
         if container.stored_hash != wanted or container.served_hash != wanted:
             yield f"{container.pod}/{container.name} stores {container.stored_hash}, which is not that of {version}"

@@ -52,12 +52,12 @@ class Stage:
     """The lab."""
 
     cluster: Cluster  # the machine that is upgraded, and its lab
-    most_copies: int | None = None  # how many copies of a run's disk are booted; all by default
+    most_copies: int  # how many copies of a run's disk are booted as machines
     # the hashes of the machine's containers by version, as far as they were seen
     hashes: dict[str, Hashes] = field(default_factory=dict)
 
     @classmethod
-    def up(cls, lab: str, machine: Machine, progress: Progress, *, most_copies: int | None = None) -> "Stage":
+    def up(cls, lab: str, machine: Machine, progress: Progress, *, most_copies: int) -> "Stage":
         """Make the lab: the operator first, so that it is not on the machine."""
         made = Lab.anew(LabSpec(name=lab, nodes=1, kubelet=OLD, control_plane=NEW), progress)
         try:

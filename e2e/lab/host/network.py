@@ -54,6 +54,30 @@ def create_machine(lab: str, addresses: naming.NodeAddresses) -> None:
     _in(hub, "route", "add", addresses.pod_range, "via", addresses.address)
 
 
+def create_twin(lab: str, node: str, addresses: naming.NodeAddresses) -> None:
+    """Create a namespace for a node that stands in for a machine that is off, with the machine's addresses."""
+    hub, name = naming.control_plane_namespace(lab), naming.node_namespace(lab, node)
+    port = f"twin{addresses.number}"
+    run("ip", "netns", "add", name)
+    _in(name, "link", "set", "lo", "up")
+    hardware = ("address", machine_address(addresses))  # which the bridge's other ends may know
+    _in(name, "link", "add", "eth0", *hardware, "type", "veth", "peer", "name", port, "netns", hub)
+    _in(hub, "link", "set", port, "master", "br0", "up")
+    _in(name, "address", "add", f"{addresses.address}/24", "dev", "eth0")
+    _in(name, "link", "set", "eth0", "up")
+    _in(name, "route", "add", "default", "via", naming.CONTROL_PLANE_ADDRESS)
+
+
+def machine_address(addresses: naming.NodeAddresses) -> str:
+    """Return a machine's hardware address."""
+    return f"52:54:00:00:00:{addresses.number:02x}"
+
+
+def destroy_node(lab: str, node: str) -> None:
+    """Remove a node's namespace, and with it its link."""
+    run("ip", "netns", "delete", naming.node_namespace(lab, node))
+
+
 def destroy(lab: str) -> None:
     """Remove every namespace of the lab, and with them its interfaces; does nothing if there is none."""
     for name in namespaces(lab):

@@ -37,6 +37,8 @@ version = 2
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "/etc/cni/net.d"
+"""
+_RUNC = """\
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
@@ -64,14 +66,16 @@ def machine_files(machine: Machine, addresses: naming.NodeAddresses, public_key:
         % {"address": addresses.address, "gateway": naming.CONTROL_PLANE_ADDRESS},
         "/etc/ssh/sshd_config.d/lab.conf": _SSHD,
         AUTHORIZED_KEYS: public_key,
-        "/etc/containerd/config.toml": _CONTAINERD.format(
-            pause=nodeimages.PAUSE,
-            systemd=_word(machine.cgroup_driver == "systemd"),
-        ),
+        "/etc/containerd/config.toml": _CONTAINERD.format(pause=nodeimages.PAUSE) + runc_options(machine),
     }
     if machine.selinux:
         found["/etc/selinux/config"] = "SELINUX=enforcing\nSELINUXTYPE=default\n"
     return found
+
+
+def runc_options(machine: Machine) -> str:
+    """Return the end of containerd's configuration, which says what makes control groups there."""
+    return _RUNC.format(systemd=_word(machine.cgroup_driver == "systemd"))
 
 
 def with_driver(kubelet_config: str, machine: Machine) -> str:

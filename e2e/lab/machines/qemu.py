@@ -11,6 +11,7 @@ from typing import Any
 
 from e2e.lab import naming
 from e2e.lab.errors import LabError
+from e2e.lab.host import network
 from e2e.lab.machines.machine import Machine
 from e2e.lab.process import wait_until
 
@@ -46,7 +47,7 @@ class Guest:
             "-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", " ".join(self.machine.kernel_options),
             "-drive", f"file={self.disk},if=none,id={_DISK},format={kind(self.disk)},cache=writeback",
             "-device", f"virtio-blk-pci,drive={_DISK}",
-            "-netdev", way, "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:00:00:{addresses.number:02x}",
+            "-netdev", way, "-device", f"virtio-net-pci,netdev=net,mac={network.machine_address(addresses)}",
             "-device", "virtio-rng-pci",
             "-serial", f"file:{self.console}",
             "-qmp", f"unix:{control(self.directory)},server=on,wait=off",

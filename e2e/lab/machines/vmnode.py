@@ -220,6 +220,15 @@ class VmNode(Node):
         run("qemu-img", "create", "-q", "-f", "qcow2", *kind, image)
         return image
 
+    def join_disks(self) -> None:
+        """Make one image of the disk's images, of which there is one more with each that was frozen; it is off."""
+        joined = self.directory / "joined.raw"
+        run("qemu-img", "convert", "-O", "raw", self.image, joined, timeout=300)
+        self._image_name.unlink(missing_ok=True)
+        for image in self.directory.glob("disk*"):
+            image.unlink()
+        joined.rename(self.image)
+
     def switched_off(self, timeout: float = 300) -> None:
         """Wait until the machine has switched itself off, as it does instead of rebooting, and leave it off."""
         wait_until(f"the end of machine {self.name}", lambda: not self.alive, timeout=timeout, interval=0.3)

@@ -26,7 +26,7 @@ def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
     def play(stage: Stage) -> Seen:
         stage.bring(OLD)
         node, containers = stage.node, len(stage.settled().running())
-        known, boot = {OLD: judge.digests(stage)}, node.exec("cat", _BOOT_ID).stdout
+        known, boot = {OLD: judge.digests(stage.node)}, node.exec("cat", _BOOT_ID).stdout
         copies.arm(node, [place])
         stage.apply(name, NEW)
         copies.wait_reached(node, place)
@@ -36,7 +36,7 @@ def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
         ended, message = end_of(stage.cluster.wait_for_end(name))
         copies.disarm(node)
         stage.delete(name)
-        verdict = judge.judged(stage, known)
+        verdict = judge.judged(stage, node, known)
         wrong = list(verdict.complaints)
         if ended != _ROLLED_BACK:
             wrong.append(f"ended as {ended}: {message}")
