@@ -46,9 +46,19 @@ def arm(node: VmNode, names: Sequence[Failpoint]) -> None:
     node.exec("sh", "-ec", f"mkdir -p {PLACE}; cd {PLACE}; for name in {words}; do echo hang > $name; done; sync")
 
 
-def wait_reached(node: VmNode, name: Failpoint, timeout: float = 300) -> None:
-    """Wait until the executor waits at a failpoint."""
-    wait_until(f"the executor at {name}", lambda: name in _reached(node), timeout=timeout, interval=_LOOK_SECONDS)
+def wait_reached(node: VmNode, name: Failpoint, run_is_over: Callable[[], bool], timeout: float = 300) -> None:
+    """Wait until the executor waits at a failpoint.
+
+    Raises:
+        LabError: after ``timeout`` seconds, or the run ends without.
+    """
+
+    def reached_or_over() -> bool:
+        return name in _reached(node) or run_is_over()
+
+    wait_until(f"the executor at {name}", reached_or_over, timeout=timeout, interval=_LOOK_SECONDS)
+    if name not in _reached(node):
+        raise LabError(f"the run ended before the executor was at {name}")
 
 
 def release(node: VmNode, name: Failpoint) -> None:

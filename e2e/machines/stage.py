@@ -120,6 +120,10 @@ class Stage:
         }  # fmt: skip
         self.cluster.apply(name, version, self.cluster.pre_staged(version), **given)
 
+    def is_over(self, name: str) -> bool:
+        """Report whether a NodeUpgrade has ended."""
+        return conditions(self.cluster.get(name)).get("Succeeded", {}).get("status") in {"True", "False"}
+
     def upgrade(
         self, name: str, version: str, *, meanwhile: Callable[[], None] = lambda: None, **spec: object
     ) -> Upgraded:

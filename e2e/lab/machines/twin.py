@@ -46,6 +46,11 @@ class Twin(Node):
 
     def boot_from(self, image: Path) -> None:
         """Start from an image, to which is written; it is off, and so is the machine."""
+        self._mount(image)
+        self._adapt()
+        self.boot()
+
+    def _mount(self, image: Path) -> None:
         self._exported.touch()
         way = f"driver=qcow2,node-name=disk,file.driver=file,file.filename={image}"
         export = f"type=fuse,id=export,node-name=disk,mountpoint={self._exported},writable=on"
@@ -57,8 +62,6 @@ class Twin(Node):
         wait_until("the image as a file", lambda: self._exported.stat().st_size > 0, timeout=20)
         self.disk.mkdir(exist_ok=True)
         run("mount", "-o", "loop,noatime", self._exported, self.disk)
-        self._adapt()
-        self.boot()
 
     def _adapt(self) -> None:
         """Take from the disk what only a machine can have."""

@@ -238,7 +238,7 @@ class VmNode(Node):
         run("mount", "-o", "loop,noatime", self.image, self.disk)
 
     def _unmount(self) -> None:
-        while self.disk.is_mount():
+        while str(self.disk) in mounted():  # perhaps by an sshfs that has ended, so that nothing there can be asked
             run("umount", self.disk)
 
     # ── images and oracle ───────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +261,11 @@ class VmNode(Node):
             place.mkdir(parents=True, exist_ok=True)
             (place / "stat").write_text(f"{line}\n")
         return self.runtime.snapshot(self.name, self._sockets)
+
+
+def mounted() -> list[str]:
+    """Return the mount points of this machine."""
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
 def _size_and_time(found: os.stat_result) -> tuple[int, int]:

@@ -24,6 +24,11 @@ def move_clock(node: VmNode, seconds: int) -> None:
     node.exec("sh", "-ec", f"date --set=@$(($(date +%s) + {seconds}))")
 
 
+def set_right(node: VmNode) -> None:
+    """Set the machine's wall clock to that of this machine."""
+    node.exec("date", f"--set=@{time.time():.3f}")
+
+
 def clocks(node: VmNode) -> tuple[float, float]:
     """Return the seconds since the machine's boot with the time in which it was suspended, and without."""
     told = node.exec("sh", "-ec", "cat /proc/uptime; grep -m1 'now at' /proc/timer_list").stdout.splitlines()
@@ -31,16 +36,17 @@ def clocks(node: VmNode) -> tuple[float, float]:
 
 
 def _moved(name: str, first: int, then: int) -> Callable[[Stage], Seen]:
-    """Move the clock before the run, and again in mid-run; at the end it is right again."""
+    """Move the clock before the run, and again in mid-run; at the end it is set right."""
 
     def play(stage: Stage) -> Seen:
         node = stage.node
         before, after = (OLD, NEW) if stage.version() == OLD else (NEW, OLD)
+        set_right(node)
         move_clock(node, first)
         try:
             return _in_mid_run(stage, name, before, after, lambda: move_clock(node, then))
         finally:
-            move_clock(node, -first - then)
+            set_right(node)
 
     return play
 
@@ -51,7 +57,10 @@ def _stopped(stage: Stage) -> Seen:
             time.sleep(PAUSE)
 
     before, after = (OLD, NEW) if stage.version() == OLD else (NEW, OLD)
-    return _in_mid_run(stage, "stopped", before, after, stop)
+    try:
+        return _in_mid_run(stage, "stopped", before, after, stop)
+    finally:
+        set_right(stage.node)
 
 
 def _suspended(stage: Stage) -> Seen:
@@ -75,7 +84,7 @@ def _in_mid_run(stage: Stage, name: str, before: str, after: str, happens: Calla
     node = stage.node
 
     def meanwhile() -> None:
-        copies.wait_reached(node, _PLACE)
+        copies.wait_reached(node, _PLACE, lambda: stage.is_over(name))
         happens()
         copies.release(node, _PLACE)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from e2e.cluster import conditions, quickly
+from e2e.cluster import quickly
 from e2e.lab.errors import LabError
 from e2e.lab.machines.twin import twin_of
 from e2e.lab.nodes.node import Node
@@ -63,7 +63,7 @@ def _copied(stage: Stage, name: str, version: str) -> list[Copy]:
     copies.arm(stage.node, copies.FORWARD)
     try:
         stage.apply(name, version, verify=quickly(kubeletDownBudget=_BUDGET))
-        found = list(copies.taken(stage.node, lambda: _is_over(stage, name)))
+        found = list(copies.taken(stage.node, lambda: stage.is_over(name)))
     finally:
         copies.disarm(stage.node)
     ended, message = end_of(stage.cluster.wait_for_end(name))
@@ -71,10 +71,6 @@ def _copied(stage: Stage, name: str, version: str) -> list[Copy]:
     if ended != "Succeeded":
         raise LabError(f"the run of which copies were taken ended as {ended}: {message}")
     return found
-
-
-def _is_over(stage: Stage, name: str) -> bool:
-    return conditions(stage.cluster.get(name)).get("Succeeded", {}).get("status") in {"True", "False"}
 
 
 def spread(places: Sequence[_T], most: int) -> list[_T]:
@@ -104,7 +100,7 @@ def _verdict(stage: Stage, node: Node, known: Known, copy: Copy, boot: Callable[
     began = time.monotonic()
     try:
         boot()
-        verdict = judge.judged(stage, node, known)
+        verdict = judge.judged(stage, node, known, agent=False)
     except LabError as error:
         verdict = Verdict("", (str(error)[:300],))
     click.echo(f"{copy.place}: {verdict} in {time.monotonic() - began:.0f} s", err=True)

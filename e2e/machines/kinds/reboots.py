@@ -29,14 +29,14 @@ def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
         known, boot = {OLD: judge.digests(stage.node)}, node.exec("cat", _BOOT_ID).stdout
         copies.arm(node, [place])
         stage.apply(name, NEW)
-        copies.wait_reached(node, place)
+        copies.wait_reached(node, place, lambda: stage.is_over(name))
         node.exec("systemctl", "--no-block", "reboot", check=False)
         node.switched_off()
         node.boot()
         ended, message = end_of(stage.cluster.wait_for_end(name))
         copies.disarm(node)
         stage.delete(name)
-        verdict = judge.judged(stage, node, known)
+        verdict = judge.judged(stage, node, known, agent=True)
         wrong = list(verdict.complaints)
         if ended != _ROLLED_BACK:
             wrong.append(f"ended as {ended}: {message}")

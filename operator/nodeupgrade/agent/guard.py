@@ -15,7 +15,7 @@ from uuid import uuid4
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import TaskReporter, may_begin
+from nodeupgrade.agent.task_reporter import TaskReporter
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
@@ -77,10 +77,10 @@ class Guard:
         while True:
             await self._ask(plan, reporter)
             asked, task = clock.monotonic(), await reporter.read()
-            while may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
+            while reporter.may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
                 await asyncio.sleep(LOOK_SECONDS)
                 asked, task = clock.monotonic(), await reporter.read()
-            if not may_begin(task, TaskAction.UPGRADE):
+            if not reporter.may_begin(task, TaskAction.UPGRADE):
                 return task
             if task.spec.guard.kubelet_runs_by is None:
                 self._conclude(NotInForce("the control plane cannot raise it"))

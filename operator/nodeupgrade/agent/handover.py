@@ -6,7 +6,6 @@ its deadline passes, or the executor does not start. After that, only the execut
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import structlog
 
@@ -14,7 +13,7 @@ from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter, may_begin
+from nodeupgrade.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
@@ -126,13 +125,13 @@ class Handover:
             StepFailed: the bundle cannot be staged on the node.
         """
         task = await self.reporter.read()
-        if not may_begin(task, TaskAction.UPGRADE):
+        if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
         if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
             return None
         await self.executor.stage_bundle()  # before asking, since an answer expires soon
         task = await self.guard.obtain(plan, self.reporter)
-        if not may_begin(task, TaskAction.UPGRADE):
+        if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
         if self.guard.lacking(task):
             return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
@@ -156,7 +155,7 @@ class Handover:
         Raises:
             Released: the plan was withdrawn, and the task does not ask for the run any more.
         """
-        wanted = task is not None and may_begin(task, TaskAction.UPGRADE)
+        wanted = task is not None and self.reporter.may_begin(task, TaskAction.UPGRADE)
         if wanted and not unit_state:
             return None
         try:
@@ -172,7 +171,7 @@ class Handover:
         return self.never_started()
 
     async def _forward_abort(self, task: Task | None, attempt: RunId) -> None:
-        if task is None or not (task.is_late(datetime.now(UTC)) or task.spec.action is TaskAction.ABORT):
+        if task is None or not (self.reporter.is_late(task) or task.spec.action is TaskAction.ABORT):
             return
         try:
             await asyncio.to_thread(self.runs.request_abort, attempt)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -14,7 +14,7 @@ from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import Released, TaskReporter, may_begin
+from nodeupgrade.agent.task_reporter import Released, TaskReporter
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, attempt_of, task_run
 from nodeupgrade.api.task.status import TaskStatus
@@ -130,7 +130,7 @@ class Agent:
         Raises:
             Released: the task does not ask for it any more.
         """
-        if not may_begin(task, TaskAction.PRECHECK):
+        if not self._reporter.may_begin(task, TaskAction.PRECHECK):
             return self._handover.never_started()
         status = await self._precheck.report(task)
         await self._reporter.read()
@@ -187,7 +187,7 @@ class Agent:
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if plan is None:
-            if not may_begin(task, TaskAction.UPGRADE):
+            if not self._reporter.may_begin(task, TaskAction.UPGRADE):
                 return await self._after_previous(self._handover.never_started())
             prepared = await self._preparation.prepare(task, attempt)
             if isinstance(prepared, TaskStatus):
@@ -250,7 +250,7 @@ class Agent:
 
     async def _called_off(self) -> bool:
         task = await self._reporter.read_or_recall()
-        return task is None or task.is_late(datetime.now(UTC)) or task.spec.action is not TaskAction.UPGRADE
+        return task is None or self._reporter.is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
     async def _after_previous(self, status: TaskStatus) -> TaskStatus:
         """Return the status after an attempt that never began, including earlier attempts, which did touch the node."""

@@ -105,6 +105,14 @@ class TaskReporter:
         self._known = task
         return task if task.spec.run_id == self._settings.run_id else None
 
+    def is_late(self, task: Task) -> bool:
+        """Report whether the deadline of the task's run has passed, whatever the node's clock says."""
+        return task.is_late(self._kube.server_time())
+
+    def may_begin(self, task: Task, action: TaskAction) -> bool:
+        """Report whether the task asks for this action, has no verdict yet, and is not past its deadline."""
+        return task.spec.action is action and task.spec.verdict is None and not self.is_late(task)
+
     async def report(self, status: TaskStatus) -> None:
         """Write the task's status if it has changed. Failures are only logged."""
         status = self._timed(self._complete(status))
@@ -164,8 +172,3 @@ class TaskReporter:
             finished = self.last.finished_at if self.last else None
             return replace(status, finished_at=finished or datetime.now(UTC))
         return status
-
-
-def may_begin(task: Task, action: TaskAction) -> bool:
-    """Report whether the task asks for this action, has no verdict yet, and is not past its deadline."""
-    return task.spec.action is action and task.spec.verdict is None and not task.is_late(datetime.now(UTC))

@@ -6,6 +6,7 @@ with ten years of Kubernetes releases.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -260,6 +261,12 @@ class ReviewingKube(KubeApi, Protocol):
 
 class NodeSideKube(Protocol):
     """Everything the node side needs from the API server."""
+
+    def server_time(self) -> datetime:
+        """Return the API server's time, UTC: that of its last answer, and how long that is ago.
+
+        Setting the node's clock does not change it, unless there was no answer yet.
+        """
 
     async def get_task(self, name: str) -> Task:
         """Read a NodeUpgradeTask."""

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,10 @@ class Kube:
         self._node = node
         self.hook = hook
         self.reports: asyncio.Queue[WatchEvent | NodeUpgradeError] = asyncio.Queue()
+        self.ahead = timedelta()  # of the node's clock: that of the API server
+
+    def server_time(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
 
     async def get_task(self, name: str) -> Task:
         self.hook("get_task")

@@ -106,6 +106,16 @@ async def test_what_is_called_off_before_it_began_never_begins(
     assert untouched(world)
 
 
+async def test_a_node_whose_clock_is_fast_has_all_its_time(world: World) -> None:
+    """By its own clock the deadline passed half an hour ago, by that of the API server it is still to come."""
+    world.kube.ahead = timedelta(hours=-1)
+    world.kube.wish(deadline=datetime.now(UTC) - timedelta(minutes=30))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.SUCCEEDED, Reason.SUCCEEDED)
+
+
 @pytest.mark.parametrize("changes", CALLED_OFF, ids=["abort", "deadline"])
 async def test_what_is_called_off_later_is_passed_on(world: World, changes: dict[str, Any]) -> None:
     world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=600)))

@@ -124,6 +124,10 @@ class KubeClient(TypedKube):
         """Return the wall-clock time, UTC."""
         return datetime.now(UTC)
 
+    def server_time(self) -> datetime:
+        """Return the API server's time, UTC, whatever the own clock says."""
+        return self._transport.server_time()
+
     async def get(self, resource: Resource, name: str) -> Json:
         return await self._transport.request("GET", path(resource, name))
 

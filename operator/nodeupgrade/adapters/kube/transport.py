@@ -1,6 +1,7 @@
 """HTTP to the API server: raw JSON over the official client's transport, the port's errors, and retries."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -8,6 +9,8 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -57,6 +60,11 @@ _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.Co
 """Errors of a request with no answer, with an answer that is not JSON, or whose token cannot be read at the moment."""
 
 
+def _since_boot() -> float:
+    """Return the seconds since boot, with those in which the machine was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # only Linux has the former
+
+
 def _why(error: Exception) -> str:
     """Return why there is no answer, in a few words: errors of a connection repeat all of its settings."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
@@ -99,6 +107,7 @@ class Transport:
         self.may_write: Callable[[], bool] = lambda: True
         self._sessions: list[aiohttp.ClientSession] = []
         self._resume_at = 0.0
+        self._told: tuple[datetime, float] | None = None  # the server's time in its last answer, and when that was
 
     async def close(self) -> None:
         """Close the connections."""
@@ -200,6 +209,7 @@ class Transport:
             self._answered(method, NO_CODE)
             raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
         self._answered(method, str(response.status))
+        self._note_time(response.getheaders().get("Date"))
         if response.status < 400:
             return answer
         refusal = failure_of(what, response.status, payload, response.getheaders().get("Retry-After"))
@@ -207,6 +217,18 @@ class Transport:
             pause = min(refusal.after, LONGEST_PAUSE_SECONDS)
             self._resume_at = max(self._resume_at, time.monotonic() + pause)
         raise refusal
+
+    def server_time(self) -> datetime:
+        """Return the API server's time: that of its last answer, and how long that is ago; before, the own time."""
+        if self._told is None:
+            return datetime.now(UTC)
+        told, at = self._told
+        return told + timedelta(seconds=_since_boot() - at)
+
+    def _note_time(self, date: str | None) -> None:
+        with contextlib.suppress(ValueError):  # of something in between, which is not asked
+            if date is not None:
+                self._told = parsedate_to_datetime(date).astimezone(UTC), _since_boot()
 
     async def _turn(self, what: str) -> None:
         """Wait as long as a busy API server has asked this client to: it may have asked it of another request.

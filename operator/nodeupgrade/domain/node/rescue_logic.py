@@ -17,7 +17,7 @@ fail() {
     tail -n 1 "$run/rescue.log" 2> /dev/null | grep -qF "$said" || say "$said"
     systemctl --no-block start nodeupgrade-dead-man.timer
     [ -z "$lease_keeper" ] || systemctl --no-block start "$lease_keeper"
-    echo "$seen $(uptime_seconds)" > "$look"
+    echo "$seen $(uptime_seconds) $size 0" > "$look"
     exit 1
 }
 
@@ -60,10 +60,11 @@ look_again() {
         rm -f "$look"
         exit 0
     fi
+    size=$(wc -c < "$run/journal")
     # The executor locks its journal for as long as it lives, and touches it when it has nothing to write.
     exec 9<> "$run/journal"
     if ! flock -n 9; then
-        seen=at-$(wc -c < "$run/journal")-$(stat -c %Y "$run/journal") patience=$hung_seconds
+        seen=at-$size-$(stat -c %Y "$run/journal") patience=$hung_seconds
         ! well || seen=at-work patience=-1
     elif restored_before; then
         finish
@@ -73,12 +74,17 @@ look_again() {
         seen=absent patience=$absent_seconds
     fi
     exec 9>&-
-    last='' since=0
-    [ -e "$look" ] && read -r last since < "$look"
+    last='' since=0 written=0 deaths=0
+    [ -e "$look" ] && read -r last since written deaths < "$look"
+    [ "$written" = "$size" ] || deaths=0
     if [ "$last" != "$seen" ]; then
-        echo "$seen $(uptime_seconds)" > "$look"
-        exit 0
+        since=$(uptime_seconds)
+        [ "$seen" != absent ] || deaths=$((deaths + 1))
+        echo "$seen $since $size $deaths" > "$look"
+        [ "$deaths" -ge "$most_deaths" ] || exit 0
     fi
+    # Never away for long, it brings nothing to an end.
+    [ "$seen" != absent ] || [ "$deaths" -lt "$most_deaths" ] || patience=0
     [ "$patience" -ge 0 ] && [ $(($(uptime_seconds) - since)) -ge "$patience" ] || exit 0
     [ "$seen" != well ] || over
 }
@@ -240,7 +246,9 @@ rescue() {
     answers=$(mktemp -d /run/nodeupgrade-rescue.XXXXXX) || fail "there is no room in /run"
     trap 'rm -rf "$answers"' EXIT
     lost=$(($(uptime_seconds) - since))
-    [ -e "$run/rescue" ] || say "no executor for $lost s ($seen): bringing kubelet $version back"
+    why="no executor for $lost s ($seen)"
+    [ "$patience" -gt 0 ] || why="the executor died $deaths times and wrote nothing"
+    [ -e "$run/rescue" ] || say "$why: bringing kubelet $version back"
     note begun || fail "the run's directory cannot be written"
     fence_kubelet
     lower_shield || fail "the runtime's socket cannot be put back"

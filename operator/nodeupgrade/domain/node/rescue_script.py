@@ -33,6 +33,10 @@ LOWERS_WITHIN = 12
 """Seconds after which a shield that was told to stop is lowered, or has ended with an error; otherwise it is frozen."""
 ABSENT_SECONDS = 20
 """A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
+DEATHS = 10
+"""Times that an executor may be gone before its journal says anything more. However short that is each time, such an
+executor brings nothing to an end: where memory is short, for example, it is killed whenever it has begun.
+"""
 SYSTEMCTL_SECONDS = 120
 
 
@@ -105,6 +109,7 @@ def script(
         "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if runtime.restores else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
+        "most_deaths": str(DEATHS),
         "runtime_seconds": str(int(plan.limits.runtime_restart)),
     }
     lines = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.domain.node.rescue_script import ABSENT_SECONDS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.domain.node.rescue_script import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.unit.domain.node.run.rescue_rig import COMMIT, END, IDS, LOOK, OLD, Node, old_again
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
@@ -56,6 +56,29 @@ def test_an_executor_that_comes_back_in_time_is_left_alone(node: Node) -> None:
         node.look(after=ABSENT_SECONDS - 1)
         with node.executor():
             node.look(after=1)
+
+    assert not node.started
+    assert node.read("runs/rescue") == ""
+
+
+def test_an_executor_that_dies_again_and_again_before_it_writes_anything_is_given_up(node: Node) -> None:
+    """For want of memory, for example: it is never away for long."""
+    for _ in range(DEATHS):
+        with node.executor():
+            node.look(after=LOOK_SECONDS)
+        assert not node.started
+        node.look(after=LOOK_SECONDS)
+
+    assert old_again(node), node.read("runs/rescue.log")
+    assert f"the executor died {DEATHS} times" in node.read("runs/rescue.log")
+
+
+def test_an_executor_that_dies_again_and_again_but_gets_on_is_left_alone(node: Node) -> None:
+    for _ in range(3 * DEATHS):
+        with node.executor():
+            node.look(after=LOOK_SECONDS)
+        node.write("runs/journal", node.read("runs/journal") + "{}\n")
+        node.look(after=LOOK_SECONDS)
 
     assert not node.started
     assert node.read("runs/rescue") == ""
