@@ -39,5 +39,12 @@ def _file(directory: Path) -> Path:
     return directory.with_name(f".{directory.name}.disk")
 
 
+def mounted() -> list[str]:
+    """Return this machine's mount points, in the order in which they were mounted."""
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
 def _is_unmounted(directory: Path) -> bool:
-    return run("umount", "--recursive", directory, check=False).returncode == 0
+    """Unmount it and what is mounted there, perhaps by something that has ended: then not even its root can be asked."""
+    below = [place for place in mounted() if f"{place}/".startswith(f"{directory}/")]
+    return all(run("umount", place, check=False).returncode == 0 for place in reversed(below))

@@ -12,7 +12,7 @@ from e2e.lab import naming
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
-from e2e.lab.host import cgroups, network
+from e2e.lab.host import cgroups, disk, network
 from e2e.lab.machines import golden, machinefiles, qemu, ssh
 from e2e.lab.machines.machine import Machine
 from e2e.lab.nodes import nodefiles
@@ -238,7 +238,9 @@ class VmNode(Node):
         run("mount", "-o", "loop,noatime", self.image, self.disk)
 
     def _unmount(self) -> None:
-        while str(self.disk) in mounted():  # perhaps by an sshfs that has ended, so that nothing there can be asked
+        while (
+            str(self.disk) in disk.mounted()
+        ):  # perhaps by an sshfs that has ended, so that nothing there can be asked
             run("umount", self.disk)
 
     # ── images and oracle ───────────────────────────────────────────────────────────────────────────────────────
@@ -261,11 +263,6 @@ class VmNode(Node):
             place.mkdir(parents=True, exist_ok=True)
             (place / "stat").write_text(f"{line}\n")
         return self.runtime.snapshot(self.name, self._sockets)
-
-
-def mounted() -> list[str]:
-    """Return the mount points of this machine."""
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
 def _size_and_time(found: os.stat_result) -> tuple[int, int]:
