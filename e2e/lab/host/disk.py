@@ -45,6 +45,6 @@ def mounted() -> list[str]:
 
 
 def _is_unmounted(directory: Path) -> bool:
-    """Unmount it and what is mounted there, perhaps by something that has ended: then not even its root can be asked."""
+    """Unmount it and what is mounted there, perhaps by something that has ended: then its root cannot be asked."""
     below = [place for place in mounted() if f"{place}/".startswith(f"{directory}/")]
     return all(run("umount", place, check=False).returncode == 0 for place in reversed(below))

@@ -238,9 +238,7 @@ class VmNode(Node):
         run("mount", "-o", "loop,noatime", self.image, self.disk)
 
     def _unmount(self) -> None:
-        while (
-            str(self.disk) in disk.mounted()
-        ):  # perhaps by an sshfs that has ended, so that nothing there can be asked
+        while str(self.disk) in disk.mounted():  # perhaps by an sshfs that has ended, and cannot be asked
             run("umount", self.disk)
 
     # ── images and oracle ───────────────────────────────────────────────────────────────────────────────────────
