@@ -15,7 +15,7 @@ from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
 from nodeupgrade.domain.catalogue import EVERY, AnyCheck
 from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout import admission
+from nodeupgrade.domain.rollout import admission_checks
 from tools.generate_history import releases
 from tools.generated import CHECKOUT, Wanted, main
 
@@ -69,7 +69,7 @@ PHASES = (
             "Run by the control plane before a node is claimed and again before it is cordoned. The first finding that "
             "forbids the upgrade decides."
         ),
-        checks=(*admission.BEFORE_PODS, *admission.WITH_PODS),
+        checks=(*admission_checks.BEFORE_PODS, *admission_checks.WITH_PODS),
     ),
     Phase(
         title="On the node",
@@ -84,7 +84,7 @@ PHASES = (
     Phase(
         title="Warnings",
         explanation="They forbid nothing; the task and `nodeupgrade plan` show them.",
-        checks=(*admission.WARNINGS, *registry.WARNINGS),
+        checks=(*admission_checks.WARNINGS, *registry.WARNINGS),
         warns=True,
     ),
 )

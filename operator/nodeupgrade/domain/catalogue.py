@@ -16,11 +16,15 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout import admission
+from nodeupgrade.domain.rollout import admission_checks
 
 AnyCheck = Check[Any]  # Any: each check has its own facts
 
-OF_ROLLOUT: tuple[AnyCheck, ...] = (*admission.BEFORE_PODS, *admission.WITH_PODS, *admission.WARNINGS)
+OF_ROLLOUT: tuple[AnyCheck, ...] = (
+    *admission_checks.BEFORE_PODS,
+    *admission_checks.WITH_PODS,
+    *admission_checks.WARNINGS,
+)
 EVERY: tuple[AnyCheck, ...] = (*OF_ROLLOUT, *registry.CHECKS, *registry.PROOFS, *registry.WARNINGS)
 """A name may occur twice, if rollout and node ask the same; it is accepted for both."""
 

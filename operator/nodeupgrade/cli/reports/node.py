@@ -17,14 +17,15 @@ from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import claims, conditions
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.budgets import StartDecision, queued
-from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.planner import decide_start
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import WavePosition, approved_by
+from nodeupgrade.domain.rollout.verdict import parse_baseline
+from nodeupgrade.domain.rollout.waves import approved_by
 
 OTHERS_NAMED = 5
 
@@ -76,7 +77,7 @@ class Story:
     @property
     def recorded(self) -> int | None:
         """How many containers the baseline before the run has; None if there is none."""
-        found = claims.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
+        found = parse_baseline(self.task.baseline) if self.task is not None and self.task.baseline else None
         return None if found is None else len(found.containers)
 
     def document(self) -> Json:
@@ -169,21 +170,20 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED)
     if accepted.status is ConditionStatus.FALSE and accepted.observed_generation == upgrade.generation:
         return f"the spec to be accepted: {accepted.message}"  # what the operator's configuration allows, only it knows
-    at = position_of(rollout, now)
-    decision = queued(rollout.fleet, rollout.spec) or decide_start(rollout, at, now)
+    decision = queued(rollout.fleet, rollout.spec) or decide_start(rollout)
     chosen = [each.node for each in decision.nodes]
     if member.node in chosen:
         return "nothing: it is started when the operator looks next"
-    if rollout.spec.action is not RolloutAction.PLAN and number - 1 > at.index >= 0:
-        return _wave_waits(rollout, member, at, decision)
+    if rollout.spec.action is not RolloutAction.PLAN and number - 1 > rollout.position.index >= 0:
+        return _wave_waits(rollout, member, decision)
     if chosen:
         others = ", ".join(chosen[:OTHERS_NAMED]) + (" and others" if len(chosen) > OTHERS_NAMED else "")
         return f"other nodes go first: {others}"
     return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
 
 
-def _wave_waits(rollout: RolloutView, member: NodeState, at: WavePosition, decision: StartDecision) -> str:
-    ahead = rollout.waves[at.index]
+def _wave_waits(rollout: RolloutView, member: NodeState, decision: StartDecision) -> str:
+    ahead = rollout.waves[rollout.position.index]
     left = sum(each.blocks for each in ahead.members)
     before = f"wave {member.wave} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
     own = next(index for index, wave in enumerate(rollout.waves) if wave.name == member.wave)

@@ -19,13 +19,13 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.domain.rollout.admission import findings
 from nodeupgrade.domain.rollout.budgets import concurrency, queued, slots
-from nodeupgrade.domain.rollout.departed import departed
-from nodeupgrade.domain.rollout.intent import decide_start, position_of
+from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.membership import selects
-from nodeupgrade.domain.rollout.node_state import NodeState, Place, candidate, node_state
-from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
+from nodeupgrade.domain.rollout.node_state import NodeState, Place, node_state
+from nodeupgrade.domain.rollout.planner import decide_start
+from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.rollout.waves import WaveRoster, approved_by, rosters
+from nodeupgrade.domain.rollout.waves import WaveRoster, approved_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def objections(seen: RolloutView, member: NodeState, pods: Sequence[Pod] | None 
     if member.view is None:
         return ()
     fleet = seen.fleet if pods is None else replace(seen.fleet, pods={member.node: tuple(pods)})
-    return with_owners(findings(candidate(fleet, seen.spec, member.view, seen.now)), pods or ())
+    return with_owners(findings(Candidate(fleet=fleet, spec=seen.spec, node=member.view, now=seen.now)), pods or ())
 
 
 def report(
@@ -156,9 +156,8 @@ def report(
         found: By node, what the operator's own checks find.
     """
     fleet, spec = seen.fleet, seen.spec
-    by_name = {member.node: member for member in members}
-    judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name, departed(fleet.upgrade.status, members)))
-    decision = queued(fleet, spec) or decide_start(judged, position_of(judged, now), now)
+    judged = view_members(fleet, spec, now, {member.node: member for member in members})
+    decision = queued(fleet, spec) or decide_start(judged)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {
         node: status.hazards for node, status in reports.items() if status.hazards

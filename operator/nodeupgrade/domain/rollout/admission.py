@@ -11,33 +11,9 @@ from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.check import Check, ask
+from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.admission_checks import (
-    api_servers_agree,
-    artifact_has_platform,
-    cordoned_node_keeps_its_traffic,
-    downgrade_is_allowed,
-    kubelet_can_be_replaced,
-    no_pod_holds_the_node,
-    node_is_free,
-    node_is_not_at_target,
-    node_is_not_cordoned_by_others,
-    node_is_not_held,
-    node_is_not_to_be_skipped,
-    node_is_not_under_pressure,
-    node_is_ready,
-    node_is_to_stay,
-    node_version_is_known,
-    placements_are_met,
-    required_guard_is_possible,
-    runtime_is_supported,
-    skew_is_supported,
-    source_is_wanted,
-    taints_are_tolerated,
-    task_is_readable,
-    writes_are_accepted,
-)
+from nodeupgrade.domain.rollout.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.domain.rollout.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.membership import resolve_artifact
@@ -80,9 +56,6 @@ def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
     return next((problem for problem in found if problem is not None), None)
 
 
-# The facts about one node from which the admission checks decide.
-
-
 def judge(candidate: Candidate) -> Finding | None:
     """Return the first finding that forbids the upgrade, of the checks whose facts are known; None if none does."""
     return next((finding for finding in findings(candidate) if finding.forbids), None)
@@ -107,7 +80,7 @@ def warnings(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
-    target, server = candidate.target, candidate.server
+    target, server = candidate.target, candidate.fleet.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"
         return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
@@ -115,40 +88,3 @@ def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
         far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
         return (Finding(reason=Reason.STILL_SKEWED, detail=far),)
     return ()
-
-
-BEFORE_PODS: tuple[Check[Candidate], ...] = (
-    task_is_readable,
-    node_version_is_known,
-    node_is_not_at_target,
-    source_is_wanted,
-    node_is_not_to_be_skipped,
-    downgrade_is_allowed,
-    skew_is_supported,
-    api_servers_agree,
-    kubelet_can_be_replaced,
-    runtime_is_supported,
-    required_guard_is_possible,
-    artifact_has_platform,
-    node_is_free,
-    node_is_not_cordoned_by_others,
-    node_is_ready,
-    node_is_not_under_pressure,
-    node_is_to_stay,
-    writes_are_accepted,
-    node_is_not_held,
-)
-"""What must be done is told first; that a node is held, last, since nothing else stands in its way then."""
-
-
-WITH_PODS: tuple[Check[Candidate], ...] = (
-    placements_are_met,
-    taints_are_tolerated,
-    no_pod_holds_the_node,
-)
-
-
-"""Checks that only warn."""
-
-
-WARNINGS: tuple[Check[Candidate], ...] = (cordoned_node_keeps_its_traffic,)

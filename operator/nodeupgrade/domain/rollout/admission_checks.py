@@ -10,7 +10,7 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction, SkewPolicy
-from nodeupgrade.domain.check import Found, check
+from nodeupgrade.domain.check import Check, Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
@@ -104,7 +104,7 @@ def skew_is_supported(candidate: Candidate) -> Found | None:
     """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
-    target, server = candidate.target, candidate.server
+    target, server = candidate.target, candidate.fleet.server
     if is_newer_than_server(target, server):
         return f"{target} is newer than the API server {server}"
     if is_too_old_for_server(target, server) and target < candidate.current:
@@ -116,7 +116,7 @@ def skew_is_supported(candidate: Candidate) -> Found | None:
 @check(Reason.CONTROL_PLANE_CHANGING, Hazard.CONTROL_PLANE_IN_CHANGE)
 def api_servers_agree(candidate: Candidate) -> Found | None:
     """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
-    minors = sorted({(server.major, server.minor): str(server) for server in candidate.api_servers}.items())
+    minors = sorted({(server.major, server.minor): str(server) for server in candidate.fleet.api_servers}.items())
     if len(minors) < 2 or candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
     return f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
@@ -126,11 +126,11 @@ def api_servers_agree(candidate: Candidate) -> Found | None:
 def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
     change = history.CORDONED_NODES_SERVE
-    if change.applies_to(candidate.server) or candidate.node.unschedulable:
+    if change.applies_to(candidate.fleet.server) or candidate.node.unschedulable:
         return None
     return (
-        f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.server} takes cordoned "
-        f"nodes out of the load balancers of cloud providers ({change.reference}, changed in {change.since})"
+        f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.fleet.server} takes "
+        f"cordoned nodes out of the load balancers of cloud providers ({change.reference}, changed in {change.since})"
     )
 
 
@@ -167,7 +167,7 @@ def required_guard_is_possible(candidate: Candidate) -> Found | None:
     verify = candidate.spec.verify
     if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
         return None
-    if (problem := guard.obstacle(candidate.server, candidate.guard)) is None:
+    if (problem := guard.obstacle(candidate.fleet.server, candidate.fleet.guard)) is None:
         return None
     return f"{named(candidate)} cannot be guarded: {problem}"
 
@@ -204,16 +204,15 @@ _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 @check(Reason.OBJECT_UNREADABLE, acceptable=False)
 def task_is_readable(candidate: Candidate) -> Found | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
-    if not candidate.unreadable:
-        return None
-    return f"{named(candidate)} has a task for which holds: {candidate.unreadable}"
+    problem = candidate.fleet.unreadable.get(candidate.node.name)
+    return f"{named(candidate)} has a task for which holds: {problem}" if problem else None
 
 
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
     task = task_of_others(candidate)
-    if task is None or is_claimable(task, candidate.active_upgrades):
+    if task is None or is_claimable(task, candidate.fleet.active_upgrades):
         return None
     return f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
 
@@ -222,10 +221,10 @@ def node_is_free(candidate: Candidate) -> Found | None:
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
-    foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
+    foreign = node.unschedulable and node.cordoned_by != candidate.fleet.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
-    if is_orphaned(node, candidate.active_upgrades):
+    if is_orphaned(node, candidate.fleet.active_upgrades):
         return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
     because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
@@ -312,11 +311,11 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
     done = {  # even if the response to the write was lost
-        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
-        Cordon: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
+        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.fleet.upgrade.uid,
+        Cordon: node.unschedulable and node.cordoned_by == candidate.fleet.upgrade.uid,
     }
     due = (action for action in _BEGINNING if not done.get(action))
-    known = (setback for action in due if (setback := candidate.setbacks.get((name, action))) is not None)
+    known = (setback for action in due if (setback := candidate.fleet.setbacks.get((name, action))) is not None)
     setback = next((each for each in known if candidate.now < each.again), None)
     return None if setback is None else setback.finding(name)
 
@@ -343,3 +342,36 @@ def taints_are_tolerated(candidate: Candidate) -> Iterator[Found]:
 
 def _active_pods(candidate: Candidate) -> list[Pod]:
     return [pod for pod in candidate.pods or () if not pod.finished and not pod.terminating]
+
+
+BEFORE_PODS: tuple[Check[Candidate], ...] = (
+    task_is_readable,
+    node_version_is_known,
+    node_is_not_at_target,
+    source_is_wanted,
+    node_is_not_to_be_skipped,
+    downgrade_is_allowed,
+    skew_is_supported,
+    api_servers_agree,
+    kubelet_can_be_replaced,
+    runtime_is_supported,
+    required_guard_is_possible,
+    artifact_has_platform,
+    node_is_free,
+    node_is_not_cordoned_by_others,
+    node_is_ready,
+    node_is_not_under_pressure,
+    node_is_to_stay,
+    writes_are_accepted,
+    node_is_not_held,
+)
+"""What must be done is told first; that a node is held, last, since nothing else stands in its way then."""
+
+WITH_PODS: tuple[Check[Candidate], ...] = (
+    placements_are_met,
+    taints_are_tolerated,
+    no_pod_holds_the_node,
+)
+
+WARNINGS: tuple[Check[Candidate], ...] = (cordoned_node_keeps_its_traffic,)
+"""Checks that only warn."""

@@ -17,7 +17,6 @@ from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSp
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent, NodeName
-from nodeupgrade.domain.rollout.gates import Situation
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
@@ -59,33 +58,31 @@ class StartDecision:
 
 UNDECIDED = StartDecision()
 
-Budget = Callable[[Situation, Nodes], StartDecision]
+Budget = Callable[[RolloutView, Nodes], StartDecision]
 
 
-def max_concurrent(situation: Situation, nodes: Nodes) -> StartDecision:
+def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.maxConcurrent``: limit the nodes in flight, never more than there are slots."""
-    rollout = situation.rollout
     return _as_many(nodes, concurrency(rollout), len(rollout.flying))
 
 
-def wave_concurrency(situation: Situation, nodes: Nodes) -> StartDecision:
+def wave_concurrency(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply the ``maxConcurrent`` of each wave to its own nodes."""
     limits = {
         wave.name: wave.terms.max_concurrent.of(len(wave.members))
-        for wave in situation.rollout.waves
+        for wave in rollout.waves
         if wave.terms.max_concurrent is not None
     }
-    flying = Counter(member.wave for member in _in_flight(situation.rollout))
+    flying = Counter(member.wave for member in _in_flight(rollout))
     chosen = _fitting(nodes, flying, lambda node: node.wave, lambda wave: limits.get(str(wave), SLOTS))
     return StartDecision(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
 
 
-def max_unavailable(situation: Situation, nodes: Nodes) -> StartDecision:
+def max_unavailable(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.maxUnavailable``: limit the nodes in flight, cordoned by anyone or not Ready.
 
     Starting a node that is already unavailable does not increase their number.
     """
-    rollout = situation.rollout
     unavailable = sum(is_unavailable(member) for member in rollout.members.values())
     free, limit = unavailable_limit(rollout) - unavailable, unavailable_limit(rollout)
     chosen = []
@@ -102,9 +99,8 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> StartDecision:
     return StartDecision(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
 
 
-def topology(situation: Situation, nodes: Nodes) -> StartDecision:
+def topology(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.topology``: limit the nodes in flight per domain and, if requested, go domain by domain."""
-    rollout = situation.rollout
     if (rule := rollout.spec.strategy.topology) is None:
         return StartDecision(nodes=nodes)
 
@@ -120,10 +116,9 @@ def topology(situation: Situation, nodes: Nodes) -> StartDecision:
     return StartDecision(nodes=chosen, message="as many nodes of the domain are in flight as strategy.topology allows")
 
 
-def growth(situation: Situation, nodes: Nodes) -> StartDecision:
+def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.growth``: begin each wave with one node, and allow more as nodes succeed."""
-    rollout = situation.rollout
-    rule, at = rollout.spec.strategy.growth, situation.position.index
+    rule, at = rollout.spec.strategy.growth, rollout.position.index
     limit = concurrency(rollout)
     if at < len(rollout.waves):
         wave = rollout.waves[at]
@@ -166,16 +161,15 @@ def _next(growth: Growth, width: int) -> int:
             assert_never(never)
 
 
-def node_interval(situation: Situation, nodes: Nodes) -> StartDecision:
+def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.nodeInterval``: pause after a success."""
-    rollout = situation.rollout
     interval = rollout.spec.strategy.node_interval
     ends = [
         verdict.decided_at + interval
         for verdict in _decided(rollout.members.values())
         if verdict.outcome is Verdict.SUCCEEDED and verdict.decided_at is not None
     ]
-    if not interval or not ends or situation.now >= max(ends):
+    if not interval or not ends or rollout.now >= max(ends):
         return StartDecision(nodes=nodes)
     return StartDecision(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
 
@@ -190,11 +184,13 @@ BUDGETS: tuple[Budget, ...] = (
 )
 
 
-def precheck_slots(situation: Situation, nodes: Nodes) -> StartDecision:
+def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
-    rollout = situation.rollout
     limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
     return _as_many(nodes, limit, len(rollout.flying))
+
+
+PRECHECK_BUDGETS: tuple[Budget, ...] = (precheck_slots,)
 
 
 def concurrency(rollout: RolloutView) -> int:

@@ -1,37 +1,36 @@
 """The facts about one node from which the admission checks decide."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.backoff import Setbacks
-from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One node and the facts that admission checks need."""
+    """One node of a fleet whose upgrade is considered."""
 
-    upgrade: Upgrade
+    fleet: FleetSnapshot
     spec: UpgradeSpec
     node: NodeView
-    server: KubeletVersion
     now: datetime  # wall-clock time, UTC
-    task: Task | None = None
-    active_upgrades: frozenset[str] = frozenset()
-    pods: tuple[Pod, ...] | None = None  # the node's pods; None if they have not been read
-    unreadable: str = ""  # why the Node or its task cannot be parsed; empty if they can
-    guard: GuardParameters | None = None
-    setbacks: Setbacks = field(default_factory=dict)  # writes that failed, for this node and others
-    # versions of the API servers that run as pods, as far as they can be seen
-    api_servers: tuple[KubeletVersion, ...] = ()
+
+    @property
+    def task(self) -> Task | None:
+        """The node's task, whoever has claimed it."""
+        return self.fleet.tasks.get(self.node.name)
+
+    @property
+    def pods(self) -> tuple[Pod, ...] | None:
+        """The node's pods; None if they have not been read."""
+        return self.fleet.pods.get(self.node.name)
 
     @property
     def target(self) -> KubeletVersion:
@@ -73,6 +72,10 @@ def is_being_upgraded_for_others(candidate: Candidate) -> bool:
 def task_of_others(candidate: Candidate) -> Task | None:
     """Return the task of this instance of the Node if it belongs to another rollout, else None."""
     task = candidate.task
-    if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
+    if (
+        task is None
+        or task.spec.node_uid != candidate.node.uid
+        or task.spec.upgrade_ref.uid == candidate.fleet.upgrade.uid
+    ):
         return None
     return task

@@ -3,51 +3,60 @@
 They concern only tasks of nodes without a slot, at most ``WRITES_AT_ONCE`` per pass.
 """
 
-import base64
-import binascii
-import json
-import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import RunKind, TaskAction, TaskSpec, UpgradeRef, new_run_id
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import (
+    GuardGrant,
+    PastRun,
+    RunKind,
+    TaskAction,
+    TaskSpec,
+    UpgradeRef,
+    Verdict,
+    new_run_id,
+)
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.pods import ContainerStatus, Pod
-from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release
+from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release, Reopen
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
-from nodeupgrade.domain.rollout.node_state import Place
-from nodeupgrade.domain.rollout.retry import past_runs, reopened
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WRITES_AT_ONCE = 250
 
 
-def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
+def prepare(rollout: RolloutView, *, stalled: bool) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
     Args:
         rollout: The current view of the rollout.
-        now: Wall-clock time, UTC.
         stalled: Whether a person is needed before the rollout continues; if so, nothing is retried automatically.
     """
-    if rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT:
+    if is_void(rollout):
         return ()
     goes_on = not rollout.upgrade.finished or rollout.upgrade.retry_asked
-    due: list[NodeAction] = [*reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
+    due: list[NodeAction] = [*reopened(rollout, by_itself=may_claim(rollout) and not stalled)]
     if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and goes_on:
-        due += _claimed(rollout, now)
+        due += _claimed(rollout)
     due += _held(rollout)
     return tuple(due[:WRITES_AT_ONCE])
 
 
+def _without_slot(rollout: RolloutView) -> Iterator[NodeState]:
+    """Yield the members that hold no slot, as the status is now: one that is about to be freed still does."""
+    return (m for m in rollout.members.values() if m.place is not Place.IN_FLIGHT and m.node not in rollout.freed)
+
+
 def _held(rollout: RolloutView) -> Iterable[NoteHold]:
     """Return the notes on nodes that are found held by a pod for the first time."""
-    for member in rollout.members.values():
+    for member in _without_slot(rollout):
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
             yield NoteHold(node=member.node, task=member.task, reason=member.reason, message=member.message)
 
@@ -62,19 +71,17 @@ def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
-    message = "the claim is given back"
     return tuple(
-        Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: {message}")
+        Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: the claim is given back")
         for task in islice(idle, WRITES_AT_ONCE)
     )
 
 
 def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
     """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
-    waiting = (s.task for s in rollout.members.values() if s.place is not Place.IN_FLIGHT)
     stale = (
         task
-        for task in waiting
+        for task in (member.task for member in _without_slot(rollout))
         if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
     )
     return tuple(
@@ -113,10 +120,10 @@ def task_spec(
     )
 
 
-def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
+def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
     order = {name: index for index, name in enumerate(rollout.members)}
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
-        if (node := member.view) is None:
+        if (node := member.view) is None or node.name in rollout.freed:
             continue
         held = rollout.fleet.tasks.get(node.name)
         if held is not None and held.spec.node_uid != node.uid:
@@ -130,109 +137,75 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
         ):
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
-        spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=now)
+        spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=rollout.now)
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
-# The baseline: a node's containers as the API shows them before a run, for comparison afterwards.
-#
-# The node side compares far more (processes, their monitors, start times). The baseline is a second opinion from a
-# source that the node side does not control: container identity and restart count in pod status. It is compact because
-# it is kept in an annotation, so that it outlives the operator.
+# Retries: which nodes are tried again, on request or by themselves. A reopened node waits for its turn like any other.
 
-_ID_CHARACTERS = 12
+RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
+"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The running containers and the Ready pods of a node.
+def is_carried_out(rollout: RolloutView) -> bool:
+    """Report whether every node that the retry is about waits for its turn again, so that the retry is handled.
 
-    The UID of a mirror pod is left empty: the kubelet may recreate the mirror without touching the static pod.
+    Nodes that failed and whose tasks were deleted must be claimed again before.
     """
+    if is_void(rollout):
+        return False
+    lacking = (member.node for member in rollout.unclaimed if member.record is not None)
+    claimed = rollout.freed.issuperset(lacking)
+    return claimed and not any(reopened(rollout, by_itself=False))
 
-    # running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count
-    containers: Mapping[str, tuple[str, str, int]]
-    ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
+
+def is_void(rollout: RolloutView) -> bool:
+    """Report whether nothing is tried again because the rollout is being aborted or deleted."""
+    return rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT
 
 
-def capture(pods: Iterable[Pod]) -> Baseline:
-    """Return the baseline of pods that are neither terminating nor finished."""
-    staying = [pod for pod in pods if not pod.terminating and not pod.finished]
-    return Baseline(
-        {
-            f"{pod}/{container.name}": (_uid(pod), _short(container.container_id), container.restart_count)
-            for pod in staying
-            for container in pod.statuses
-            if container.running
-        },
-        {str(pod): _uid(pod) for pod in staying if pod.ready},
+def reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
+    """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically."""
+    wanted = rollout.upgrade.retry if rollout.upgrade.retry_asked else None
+    for member in _without_slot(rollout):
+        task = member.task
+        if task is None or task.verdict is None or member.view is None:
+            continue
+        if task.kind is RunKind.PRECHECK and rollout.spec.action is RolloutAction.RUN:
+            yield _reopen(rollout, task, task.spec.retry, "its plan was made")
+        elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
+            yield _reopen(rollout, task, wanted, f"retry {wanted} is asked for")
+        elif by_itself and member.again is not None and member.again <= rollout.now:
+            yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed")
+
+
+def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reopen:
+    spec = replace(
+        task.spec,
+        run_id=new_run_id(rollout.upgrade.uid, rollout.now),
+        action=TaskAction.WAIT,
+        action_reason="",
+        action_message="",
+        retry=retry,
+        deadline=None,
+        guard=GuardGrant(),
+        verdict=None,
+        history=past_runs(task),
     )
+    message = f"node {task.name} waits for its turn again: {because}"
+    return Reopen(node=task.name, task=task, spec=spec, reason=Reason.REOPENED, message=message)
 
 
-def restarted(
-    baseline: Baseline, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None
-) -> tuple[str, ...]:
-    """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
-
-    A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another UID.
-
-    Args:
-        baseline: The state before the run.
-        pods: The node's pods as they are now.
-        since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
-        until: When the new kubelet had settled; a single restart after that does not count. With a startup probe it
-            does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.
-    """
-    changed = []
-    for pod in pods:
-        for container in pod.statuses:
-            label = f"{pod}/{container.name}"
-            before = baseline.containers.get(label)
-            if before is None or before[0] != _uid(pod) or not container.container_id or _same(before, container):
-                continue
-            ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
-            earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
-            later = until is not None and ended is not None and ended > until and once
-            later = later and not container.startup_probed
-            if not earlier and not later:
-                changed.append(label)
-    return tuple(sorted(changed))
-
-
-def no_longer_ready(baseline: Baseline, pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the pods that were Ready and are not now, except those that are terminating or finished."""
-    unready = (pod for pod in pods if not (pod.ready or pod.terminating or pod.finished))
-    return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
-
-
-def render(baseline: Baseline) -> str:
-    """Encode a baseline as compressed text for an annotation."""
-    content = {"containers": baseline.containers, "ready": baseline.ready}
-    document = json.dumps(content, separators=(",", ":"), sort_keys=True)
-    return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
-
-
-def parse(text: str) -> Baseline | None:
-    """Decode a baseline; return None if the text is not one.
-
-    A run that an earlier version of this program began may have a baseline without ready pods, only containers.
-    """
-    try:
-        document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
-        content = document if "containers" in document else {"containers": document}  # its keys contain slashes
-        containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
-        return Baseline(containers, dict(content.get("ready") or {}))
-    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
-        return None
-
-
-def _same(before: tuple[str, str, int], container: ContainerStatus) -> bool:
-    return before[1:] == (_short(container.container_id), container.restart_count)
-
-
-def _uid(pod: Pod) -> str:
-    return "" if pod.mirror else pod.uid
-
-
-def _short(container_id: str) -> str:
-    return container_id.rpartition("/")[2][:_ID_CHARACTERS]
+def past_runs(held: Task) -> tuple[PastRun, ...]:
+    """Return the history including the last run, at most PAST_RUNS_KEPT entries; a precheck does not count as a run."""
+    verdict = held.verdict
+    if verdict is None or held.kind is RunKind.PRECHECK:
+        return held.spec.history
+    past = PastRun(
+        upgrade=held.spec.upgrade_ref.name,
+        from_version=held.spec.from_version,
+        to_version=held.spec.to_version,
+        result=verdict.outcome,
+        time=verdict.decided_at,
+    )
+    return (*held.spec.history, past)[-PAST_RUNS_KEPT:]

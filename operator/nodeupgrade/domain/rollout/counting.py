@@ -30,11 +30,10 @@ from nodeupgrade.api.upgrade.status import (
 )
 from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.rollout.actions import Judge, NodeAction
-from nodeupgrade.domain.rollout.departed import NOBODY, Departed
 from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster, approved_by, needs_approval, state_of
+from nodeupgrade.domain.rollout.waves import NOBODY, Departed, WavePosition, approved_by, needs_approval, state_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -125,7 +124,7 @@ def told_of_accepted(rollout: RolloutView) -> str:
     return f" (accepted in spite of: {', '.join(first)}{more})" if nodes else ""
 
 
-def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
+def failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     """List failed and refused nodes, failed ones first; an entry keeps the time at which it was first reported.
 
     Until the plan is made, a node that another rollout holds is not listed.
@@ -154,7 +153,7 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
             reason=member.reason.value,
             step=_step(member),
             message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH),
-            time=since.get((member.node, member.reason.value)) or now,
+            time=since.get((member.node, member.reason.value)) or rollout.now,
         )
         for member in failing[: FAILURES_LISTED - len(listed)]
     )
@@ -170,11 +169,11 @@ def _as_told(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
     return replace(failure, message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH))
 
 
-def wave_statuses(rollout: RolloutView, at: WavePosition, now: datetime) -> tuple[WaveStatus, ...]:
+def wave_statuses(rollout: RolloutView) -> tuple[WaveStatus, ...]:
     """Return the status of every wave; times that are already recorded are kept."""
     before = {wave.name: wave for wave in rollout.upgrade.status.waves}
     return tuple(
-        _wave(rollout, wave, state_of(rollout.waves, index, at), before.get(wave.name, WaveStatus(name=wave.name)), now)
+        _wave(rollout, index, before.get(wave.name, WaveStatus(name=wave.name)))
         for index, wave in enumerate(rollout.waves)
     )
 
@@ -206,9 +205,10 @@ def _was_checked(member: NodeState) -> bool:
     return member.place is Place.CHECKED or member.outcome is not None
 
 
-def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: WaveStatus, now: datetime) -> WaveStatus:
+def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
+    roster, state, now = rollout.waves[index], state_of(rollout.waves, index, rollout.position), rollout.now
     counts = count(roster.members, roster.departed)
-    manual = before.approved_at is not None or needs_approval(rollout.waves, rollout.waves.index(roster))
+    manual = before.approved_at is not None or needs_approval(rollout.waves, index)
     approver = approved_by(rollout.upgrade, roster.name) if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
     begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN

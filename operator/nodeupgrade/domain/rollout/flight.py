@@ -17,7 +17,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import claims, guard, guard_lifecycle, hooks
+from nodeupgrade.domain.rollout import guard, guard_lifecycle, hooks
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     CreateAgent,
@@ -36,13 +36,13 @@ from nodeupgrade.domain.rollout.actions import (
 from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
 from nodeupgrade.domain.rollout.backoff import up_to_held_back
+from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.claims import task_spec
 from nodeupgrade.domain.rollout.failures import record_of
-from nodeupgrade.domain.rollout.intent import view
 from nodeupgrade.domain.rollout.membership import selects, serves
-from nodeupgrade.domain.rollout.node_state import candidate
+from nodeupgrade.domain.rollout.planner import view
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
-from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
+from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline, was_touched
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -197,7 +197,7 @@ def _begin(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: date
     return StartTask(
         node=node.name,
         spec=_started(fleet, terms, node, TaskAction.UPGRADE, cordon=cordon, now=now),
-        baseline=claims.render(claims.capture(pods)),
+        baseline=render_baseline(capture_baseline(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
         message=f"node {node.name} is to go from {node.kubelet_version} to {terms.spec.version}",
@@ -283,7 +283,7 @@ def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
     if spec.action is RolloutAction.ABORT:
         detail = f"spec.action is Abort and node {node.name} is untouched"
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
-    return judge(candidate(fleet, spec, node, now))
+    return judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
 
 
 def _started(

@@ -1,7 +1,6 @@
 """Gates: each decides whether any node may be started now, and if not, why."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
@@ -15,45 +14,34 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import health
 from nodeupgrade.domain.rollout.health import HealthStatus
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import WavePosition
+
+Gate = Callable[[RolloutView], Finding | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """The facts that gates and budgets decide from."""
-
-    rollout: RolloutView
-    position: WavePosition
-    now: datetime
-
-
-Gate = Callable[[Situation], Finding | None]
-
-
-def object_stays(situation: Situation) -> Finding | None:
+def object_stays(rollout: RolloutView) -> Finding | None:
     """Start nothing while the NodeUpgrade is being deleted."""
-    if not situation.rollout.upgrade.deleting:
+    if not rollout.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
 
-def not_aborted(situation: Situation) -> Finding | None:
+def not_aborted(rollout: RolloutView) -> Finding | None:
     """Start nothing in an aborted rollout."""
-    if situation.rollout.spec.action is not RolloutAction.ABORT:
+    if rollout.spec.action is not RolloutAction.ABORT:
         return None
     return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
 
 
-def not_ended_by_a_check(situation: Situation) -> Finding | None:
+def not_ended_by_a_check(rollout: RolloutView) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    name = ended_by(situation.rollout)
+    name = ended_by(rollout)
     return Finding(reason=Reason.ABORTED, detail=told_end(name)) if name else None
 
 
-def no_node_is_lost(situation: Situation) -> Finding | None:
+def no_node_is_lost(rollout: RolloutView) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
-    lost = [s.node for s in situation.rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
-    gone = situation.rollout.departed.listed
+    lost = [s.node for s in rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    gone = rollout.departed.listed
     lost += [each.node for each in gone if each.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
@@ -62,18 +50,17 @@ def no_node_is_lost(situation: Situation) -> Finding | None:
     )
 
 
-def threshold(situation: Situation) -> Finding | None:
+def threshold(rollout: RolloutView) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
-    rollout = situation.rollout
     limit = rollout.spec.strategy.failure_threshold.of(rollout.total + rollout.departed.total)
     if rollout.failed < max(1, limit):
         return None
     return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(rollout.failed, 'node')} failed")
 
 
-def wave_threshold(situation: Situation) -> Finding | None:
+def wave_threshold(rollout: RolloutView) -> Finding | None:
     """Stop when as many nodes of one wave have failed as its own threshold says."""
-    for wave in situation.rollout.waves:
+    for wave in rollout.waves:
         if wave.terms.failure_threshold is None:
             continue
         if wave.failed >= max(1, wave.terms.failure_threshold.of(wave.total)):
@@ -82,9 +69,8 @@ def wave_threshold(situation: Situation) -> Finding | None:
     return None
 
 
-def not_paused(situation: Situation) -> Finding | None:
+def not_paused(rollout: RolloutView) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
-    rollout = situation.rollout
     if rollout.upgrade.braked:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to go on")
@@ -93,31 +79,31 @@ def not_paused(situation: Situation) -> Finding | None:
     return None
 
 
-def in_time(situation: Situation) -> Finding | None:
+def in_time(rollout: RolloutView) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
-    rollout, timeouts = situation.rollout, situation.rollout.spec.timeouts
-    if _is_late(rollout.upgrade.status.started_at, timeouts.total, situation.now):
+    timeouts = rollout.spec.timeouts
+    if _is_late(rollout.upgrade.status.started_at, timeouts.total, rollout.now):
         return _late("the rollout", timeouts.total)
-    wave = _current(situation)
-    if wave is not None and _is_late(wave.started_at, timeouts.wave, situation.now):
+    wave = _current(rollout)
+    if wave is not None and _is_late(wave.started_at, timeouts.wave, rollout.now):
         return _late(f"wave {wave.name}", timeouts.wave)
     return None
 
 
-def no_health_check_fails(situation: Situation) -> Finding | None:
+def no_health_check_fails(rollout: RolloutView) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated, and tell of it in the soak of a wave, too."""
-    return objection(situation.rollout)
+    return objection(rollout)
 
 
-def wave_has_its_turn(situation: Situation) -> Finding | None:
+def wave_has_its_turn(rollout: RolloutView) -> Finding | None:
     """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
-    at = situation.position
+    at = rollout.position
     return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
 
 
-def window_is_open(situation: Situation) -> Finding | None:
+def window_is_open(rollout: RolloutView) -> Finding | None:
     """Start nodes only inside windows, and never in a blackout."""
-    spec, now = situation.rollout.spec, situation.now
+    spec, now = rollout.spec, rollout.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)
@@ -125,9 +111,9 @@ def window_is_open(situation: Situation) -> Finding | None:
     return Finding(reason=Reason.WAITING_FOR_WINDOW, detail=until)
 
 
-def health_checks_have_held(situation: Situation) -> Finding | None:
+def health_checks_have_held(rollout: RolloutView) -> Finding | None:
     """Start nothing until every health check has held for long enough, also since the last node was finished."""
-    return awaited(situation.rollout)
+    return awaited(rollout)
 
 
 GATES: tuple[Gate, ...] = (
@@ -150,8 +136,8 @@ PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 """Gates for ``action: Plan``, which changes nothing."""
 
 
-def _current(situation: Situation) -> WaveStatus | None:
-    index, waves = situation.position.index, situation.rollout.upgrade.status.waves
+def _current(rollout: RolloutView) -> WaveStatus | None:
+    index, waves = rollout.position.index, rollout.upgrade.status.waves
     return waves[index] if index < len(waves) else None
 
 

@@ -104,24 +104,6 @@ class NodeState:
         return waits or self.place in {Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED}
 
 
-def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Candidate:
-    """Return the facts about one node that the admission checks need."""
-    return Candidate(
-        upgrade=fleet.upgrade,
-        spec=spec,
-        node=node,
-        server=fleet.server,
-        now=now,
-        task=fleet.tasks.get(node.name),
-        active_upgrades=fleet.active_upgrades,
-        pods=fleet.pods.get(node.name),
-        unreadable=fleet.unreadable.get(node.name, ""),
-        guard=fleet.guard,
-        setbacks=fleet.setbacks,
-        api_servers=fleet.api_servers,
-    )
-
-
 def node_state(
     fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
 ) -> NodeState:
@@ -160,7 +142,7 @@ def node_state(
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
-    if finding := judge(candidate(fleet, spec, node, now)):
+    if finding := judge(Candidate(fleet=fleet, spec=spec, node=node, now=now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
         place = Place.HELD if finding.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD} else place
         return member(place, finding.reason, finding.message)
@@ -174,7 +156,7 @@ def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | 
     """Report whether a retry finds a node that failed in the hands of another rollout by now: it waits for that one."""
     if node is None or not fleet.upgrade.retry_asked:
         return False
-    finding = judge(candidate(fleet, spec, node, now))
+    finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
 
 

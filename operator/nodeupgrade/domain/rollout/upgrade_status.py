@@ -5,24 +5,17 @@ from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import RolloutPhase, UpgradeStatus
+from nodeupgrade.api.upgrade.status import MissingNodes, RolloutPhase, UpgradeStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import conditions, counting, gates
 from nodeupgrade.domain.rollout.node_state import Place
 from nodeupgrade.domain.rollout.phase import RolloutState
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import WavePosition
 
 
 def rejected(
-    upgrade: Upgrade,
-    objection: Finding,
-    slots: tuple[NodeName, ...],
-    now: datetime,
-    *,
-    impeded_by: tuple[Finding, ...] = (),
+    upgrade: Upgrade, objection: Finding, now: datetime, *, impeded_by: tuple[Finding, ...] = ()
 ) -> UpgradeStatus:
     """Return the status for a spec that is rejected; what was reported about the rollout itself is kept."""
     before, reason, message = upgrade.status, objection.reason, objection.message
@@ -33,7 +26,6 @@ def rejected(
         observed_generation=upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
-        in_flight=slots,
         conditions=conditions.dated(upgrade, undated, now),
     )
 
@@ -51,28 +43,26 @@ def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> Upgrad
 
 def summarise(
     rollout: RolloutView,
-    at: WavePosition,
     state: RolloutState,
-    now: datetime,
     *,
     before: UpgradeStatus,
     reopened: bool,
     impeded_by: tuple[Finding, ...] = (),
+    missing: MissingNodes | None = None,
 ) -> UpgradeStatus:
     """Return the status of a rollout.
 
     Args:
         rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
-        at: The current wave.
         state: The state of the rollout as a whole.
-        now: Wall-clock time, UTC.
         before: The status as it is now.
         reopened: Whether every node that a retry was requested for is queued again.
         impeded_by: What keeps nodes from making progress.
+        missing: The nodes in flight that are gone.
     """
-    upgrade, spec = rollout.upgrade, rollout.spec
+    upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
     counts, totals = counting.count(rollout.members.values(), rollout.departed), counting.containers(rollout)
-    waves = counting.wave_statuses(rollout, at, now)
+    waves = counting.wave_statuses(rollout)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     upgrades = spec.action is not RolloutAction.PLAN
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
@@ -87,10 +77,11 @@ def summarise(
         counts=counts,
         containers=totals,
         in_flight=rollout.flying,
-        failures=counting.failures(rollout, now),
+        missing=missing,
+        failures=counting.failures(rollout),
         skips=counting.skips(rollout),
         accepted=counting.accepted(rollout) or None,
-        current_wave=counting.current_wave(waves, at) if spec.waves else None,
+        current_wave=counting.current_wave(waves, rollout.position) if spec.waves else None,
         waves=waves,
         ended_by_check=gates.ended_by(rollout),
         preview=counting.preview(rollout),

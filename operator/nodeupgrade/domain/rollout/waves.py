@@ -1,18 +1,19 @@
 """Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade.status import WaveState
+from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.rollout.departed import NOBODY, Departed, together
+from nodeupgrade.domain.rollout.failures import FAILURES, NONE
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
@@ -49,6 +50,60 @@ def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[Node
         assigned |= dict.fromkeys(chosen, wave.name)
         left = [member for member in left if member.node not in assigned]
     return {**assigned, **{member.node: REMAINDER for member in left}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departed:
+    """Failures on record, of a rollout or a wave, of which no member tells any more: its Node or its task is gone."""
+
+    listed: tuple[NodeFailure, ...] = ()  # those whose nodes are known
+    more: UnlistedFailures = NONE  # how many others there are
+
+    @property
+    def total(self) -> int:
+        """Number of nodes."""
+        return len(self.listed) + self.more.refused + self.more.failed
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(each.outcome in FAILURES for each in self.listed) + self.more.failed
+
+    @property
+    def refused(self) -> int:
+        """Number of nodes that were refused."""
+        return self.of(Verdict.REFUSED) + self.more.refused
+
+    @property
+    def restarted(self) -> int:
+        """Number of containers that were restarted, as far as it is known."""
+        return sum(each.restarted or 0 for each in self.listed) + self.more.restarted
+
+    @property
+    def unknown(self) -> int:
+        """Number of nodes of which it is not known what was restarted."""
+        return sum(each.restarted is None for each in self.listed) + self.more.unknown
+
+    def of(self, outcome: Verdict) -> int:
+        """Return how many of the nodes that are known had this verdict."""
+        return sum(each.outcome is outcome for each in self.listed)
+
+
+NOBODY = Departed()
+
+
+def together(parts: Iterable[Departed]) -> Departed:
+    """Return the failures of several waves as one."""
+    every = tuple(parts)
+    return Departed(
+        listed=tuple(each for part in every for each in part.listed),
+        more=UnlistedFailures(
+            refused=sum(part.more.refused for part in every),
+            failed=sum(part.more.failed for part in every),
+            restarted=sum(part.more.restarted for part in every),
+            unknown=sum(part.more.unknown for part in every),
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
