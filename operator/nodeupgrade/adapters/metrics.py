@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.rollout.counting import finished_runs, flights, group_nodes, is_paused, stored_hashes
+from nodeupgrade.domain.rollout.figures import finished_runs, flights, group_nodes, is_paused, stored_hashes
 from nodeupgrade.engine.rollout.result import Result
 
 PREFIX = "nodeupgrade_"

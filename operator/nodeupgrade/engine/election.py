@@ -30,7 +30,6 @@ from nodeupgrade.domain.election import (
     term_of,
 )
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.ports.kube import (
     LEASES,
@@ -265,7 +264,7 @@ async def take_over(kube: KubeApi, fleet: FleetSnapshot) -> None:
         RejectedError, UnavailableError: The NodeUpgrade cannot be written at the moment.
     """
     mark: Json = {"metadata": {"annotations": {EPOCH_MARK: fleet.epoch}}}
-    for name in in_flight(fleet):
+    for name in fleet.in_flight:
         if fleet.own_task(name) is not None:
             # A task that cannot be marked must not stop the other nodes; its slot is not freed before it is marked.
             with contextlib.suppress(NotFoundError, RejectedError):

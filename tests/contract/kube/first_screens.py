@@ -21,7 +21,6 @@ from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod_name
 from nodeupgrade.ports.kube import PODS, UPGRADES, NotFoundError
@@ -113,7 +112,7 @@ class FirstHour:
             raise AssertionError(f"it reports only {await self.ready()}") from None
 
     async def ready(self) -> Condition:
-        return conditions.find(read_upgrade(await self.admin.get(UPGRADES, self.name)).status, ConditionType.READY)
+        return read_upgrade(await self.admin.get(UPGRADES, self.name)).status.condition(ConditionType.READY)
 
     async def screens(self, *, node: str) -> dict[str, str]:
         """Return by command line what somebody sees without scrolling; ``node`` is empty if none is concerned."""

@@ -22,10 +22,9 @@ from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, node, status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
@@ -85,7 +84,7 @@ async def survey_of(scene: Scene, name: str) -> RolloutView | None:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
     pods = {node: tuple(map(parse_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
-    return None if upgrade.spec is None else planner.view(replace(fleet, pods=pods), upgrade.spec, scene.now)
+    return None if upgrade.spec is None else view_rollout(replace(fleet, pods=pods), upgrade.spec, scene.now)
 
 
 async def compare_with_decisions(scene: Scene, name: str) -> int:

@@ -11,7 +11,6 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import RunVerdict
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.actions import CreateAgent
 from nodeupgrade.domain.rollout.backoff import after
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
@@ -44,7 +43,7 @@ async def until_there_is(scene: Scene, name: str) -> Json:
 
 
 async def ready(scene: Scene) -> str:
-    found = conditions.find((await scene.upgrade()).status, ConditionType.READY)
+    found = (await scene.upgrade()).status.condition(ConditionType.READY)
     return f"{found.reason}: {found.message}"
 
 

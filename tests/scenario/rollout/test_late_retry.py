@@ -6,7 +6,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.planner import plan
@@ -42,7 +41,7 @@ async def test_it_is_told_and_carried_out_once_it_is_allowed() -> None:
     for token in ("first", "second"):
         await retry(scene, token)
         status = (await scene.upgrade()).status
-        told = conditions.find(status, ConditionType.ACCEPTED)
+        told = status.condition(ConditionType.ACCEPTED)
         assert (told.status, told.reason) == (ConditionStatus.FALSE, "NotAllowed")
         assert told.message.startswith(f"retry {token} waits")
         assert (status.phase, status.last_handled_retry) == ("Failed", "")
@@ -54,7 +53,7 @@ async def test_it_is_told_and_carried_out_once_it_is_allowed() -> None:
     await scene.finish()
     status = (await scene.upgrade()).status
     assert (status.phase, status.last_handled_retry) == ("Succeeded", "second")
-    assert conditions.holds(status, ConditionType.ACCEPTED)
+    assert status.holds(ConditionType.ACCEPTED)
 
 
 async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:

@@ -15,11 +15,11 @@ from nodeupgrade.domain.rollout import (
     guard,
     guard_lifecycle,
     health,
-    phase,
-    planner,
+    upgrade_status,
     verdict,
     waves,
 )
+from nodeupgrade.domain.rollout.agent_lifecycle import overdue
 from nodeupgrade.domain.rollout.budgets import Budget
 from nodeupgrade.domain.rollout.gates import Gate
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
@@ -47,13 +47,20 @@ def without_gate(rule: Gate) -> Mutation:
 
 
 def without_required_guard(patch: pytest.MonkeyPatch) -> None:
-    others = tuple(each for each in admission.BEFORE_PODS if each is not admission_checks.required_guard_is_possible)
+    others = tuple(
+        each for each in admission_checks.BEFORE_PODS if each is not admission_checks.required_guard_is_possible
+    )
     patch.setattr(admission, "BEFORE_PODS", others)
 
 
 def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutation:
     assert callable(getattr(module, name))
     return lambda patch: patch.setattr(module, name, function)
+
+
+def with_property(name: str, function: Callable[[RolloutView], Any]) -> Mutation:
+    assert isinstance(getattr(RolloutView, name), property)
+    return lambda patch: patch.setattr(RolloutView, name, property(function))
 
 
 def _known(rollout: RolloutView) -> tuple[Any, ...]:
@@ -106,19 +113,19 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "guard_where_the_api_server_is_too_old",
     ),
     "health at the end": (
-        with_function(gates, "unproven", lambda _rollout: None),
+        with_property("health_objection", lambda _rollout: None),
         "health_check_fails_after_the_last_node",
     ),
     "health since the last node": (
-        with_function(gates, "_last_verdict", lambda _rollout: None),
+        with_property("health_awaited", lambda rollout: health.awaited(*_known(rollout), since=None)),
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (
-        with_function(gates, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_property("ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_fails_before_the_first_node",
     ),
     "what ended the rollout stays": (
-        with_function(gates, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_property("ended_by", lambda rollout: health.ending(*_known(rollout))),
         "health_check_ends_the_rollout",
     ),
     "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
@@ -126,10 +133,18 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         with_function(waves, "without_success", lambda _waves, _index: None),
         "wave_without_success_is_followed_only_if_approved",
     ),
-    "runs that never end": (with_function(phase, "overdue", lambda *_: ()), "machine_dies_in_mid_run"),
-    "runs that never end are told": (with_function(planner, "overdue", lambda *_: ()), "machine_dies_in_mid_run"),
+    "runs that never end": (
+        with_function(upgrade_status, "overdue", lambda fleet, now, *after: () if after else overdue(fleet, now)),
+        "machine_dies_in_mid_run",
+    ),
+    "runs that never end are told": (
+        with_function(
+            upgrade_status, "overdue", lambda fleet, now, *after: overdue(fleet, now, *after) if after else ()
+        ),
+        "machine_dies_in_mid_run",
+    ),
     "timeouts with nodes in flight": (
-        with_function(phase, "_late", lambda _rollout, _decision, _done: None),
+        with_function(upgrade_status, "_late", lambda _rollout, _decision, _done: None),
         "timeout_passes_with_a_node_in_flight",
     ),
     "failures on record": (

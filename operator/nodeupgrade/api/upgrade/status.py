@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -36,6 +36,11 @@ class Counts:
     failed: Annotated[Count, Field("Nodes that failed.")] = 0
     rolled_back: Count = 0
     rollback_failed: Annotated[Count, Field("Nodes that need a person.")] = 0
+
+    @property
+    def all_failed(self) -> int:
+        """Number of nodes that failed or were rolled back, or could not be."""
+        return self.failed + self.rolled_back + self.rollback_failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +213,9 @@ class PlanSummary:
     would_restart: Annotated[Count, Field("Number of containers that a plain kubelet swap would restart.")] = 0
 
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeStatus:
     """What the control plane reports; bounded for any size of fleet."""
@@ -272,3 +280,18 @@ class UpgradeStatus:
             list_map_key="type",
         ),
     ] = ()
+
+    def condition(self, kind: ConditionType) -> Condition:
+        """Return one condition; if it was never set, its status is Unknown and its reason empty."""
+        known = next((each for each in self.conditions if each.type == kind), None)
+        return known or Condition(
+            type=kind.value, status=ConditionStatus.UNKNOWN, reason="", message="", last_transition_time=_NEVER
+        )
+
+    def holds(self, kind: ConditionType) -> bool:
+        """Report whether a condition is True."""
+        return self.condition(kind).status is ConditionStatus.TRUE
+
+    def fails(self, kind: ConditionType) -> bool:
+        """Report whether a condition is False."""
+        return self.condition(kind).status is ConditionStatus.FALSE

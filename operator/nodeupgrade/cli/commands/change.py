@@ -23,7 +23,6 @@ from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, called, command
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi
 
 MANAGER = "nodeupgrade-cli"
@@ -81,7 +80,7 @@ def resume(upgrade: Upgrade) -> Change:
         else f"the annotation is removed from {upgrade.name}",
         patch=_annotate(PAUSE_ANNOTATION, None),
         but=but,
-        done=lambda later: conditions.find(later.status, ConditionType.RECONCILING).reason != Reason.PAUSED,
+        done=lambda later: later.status.condition(ConditionType.RECONCILING).reason != Reason.PAUSED,
         waits_for="it is no longer paused",
     )
 
@@ -163,7 +162,7 @@ _RETRIED = "the retry has begun"
 def _aborted(upgrade: Upgrade) -> bool:
     """Report whether it was aborted, by a person or by its failure threshold."""
     asked = upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT
-    return asked or conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
+    return asked or upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
 
 def _retried(token: str) -> Callable[[Upgrade], bool]:

@@ -15,7 +15,7 @@ from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.node import by_reason, failures
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout import planner
+from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.ports.kube import PODS, KubeApi
 
 
@@ -95,7 +95,7 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
     pods = [parse_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
     fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
     now = world.now()
-    return replace(story, seat=seat(planner.view(fleet, upgrade.spec, now), view.name, now))
+    return replace(story, seat=seat(view_rollout(fleet, upgrade.spec, now), view.name, now))
 
 
 @command(

@@ -17,12 +17,10 @@ from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.admission import accept
-from nodeupgrade.domain.rollout.budgets import StartDecision, queued
+from nodeupgrade.domain.rollout.budgets import StartDecision, decide_start
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.planner import decide_start
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.verdict import parse_baseline
 from nodeupgrade.domain.rollout.waves import approved_by
@@ -167,10 +165,10 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
         return "the rollout has ended"
     if isinstance(objection := accept(upgrade, now), Finding):
         return f"the spec to be accepted: {objection.message}"
-    accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED)
+    accepted = upgrade.status.condition(ConditionType.ACCEPTED)
     if accepted.status is ConditionStatus.FALSE and accepted.observed_generation == upgrade.generation:
         return f"the spec to be accepted: {accepted.message}"  # what the operator's configuration allows, only it knows
-    decision = queued(rollout.fleet, rollout.spec) or decide_start(rollout)
+    decision = decide_start(rollout)
     chosen = [each.node for each in decision.nodes]
     if member.node in chosen:
         return "nothing: it is started when the operator looks next"

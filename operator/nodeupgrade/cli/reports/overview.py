@@ -17,7 +17,6 @@ from nodeupgrade.api.upgrade.status import ConditionType, Counts, NodeFailure, U
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
@@ -71,18 +70,18 @@ class Overview:
     @property
     def _hazards_found(self) -> bool:
         """Whether a plan was requested and found hazards: it is complete, but the answer is no."""
-        stalled = conditions.find(self.status, ConditionType.STALLED)
+        stalled = self.status.condition(ConditionType.STALLED)
         return stalled.status == "True" and stalled.reason == Reason.HAZARDS_FOUND
 
     @property
     def succeeded(self) -> bool:
         """Whether the request was fulfilled."""
-        return conditions.holds(self.status, ConditionType.READY)
+        return self.status.holds(ConditionType.READY)
 
     @property
     def stalled(self) -> bool:
         """Whether a person must act."""
-        return conditions.holds(self.status, ConditionType.STALLED)
+        return self.status.holds(ConditionType.STALLED)
 
     def document(self) -> Json:
         """Return it as JSON."""
@@ -136,7 +135,7 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
     """Project the rate so far; None before the first node is done, and while the rollout does not progress."""
     status = upgrade.status
     done, left = finished_nodes(status.counts), status.counts.pending + status.counts.in_progress
-    at_work = conditions.holds(status, ConditionType.RECONCILING) and not upgrade.braked
+    at_work = status.holds(ConditionType.RECONCILING) and not upgrade.braked
     if status.started_at is None or not done or not left or not at_work:
         return None
     elapsed = (now - status.started_at).total_seconds()

@@ -18,11 +18,10 @@ from nodeupgrade.cli.reports.overview import Todo, todo
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.domain.rollout.admission import findings
-from nodeupgrade.domain.rollout.budgets import concurrency, queued, slots
+from nodeupgrade.domain.rollout.budgets import concurrency, decide_start, slots
 from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place, node_state
-from nodeupgrade.domain.rollout.planner import decide_start
 from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.waves import WaveRoster, approved_by
@@ -123,7 +122,7 @@ def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[Pod]) -> Node
     if (task := member.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
         return replace(member, place=Place.REFUSED, reason=task.verdict.reason, message=task.verdict.message)
     fleet = replace(seen.fleet, pods={member.node: tuple(pods)})
-    return node_state(fleet, seen.spec, member.node, member.wave, seen.now, flying=False)
+    return node_state(fleet, seen.spec, member.node, member.wave, seen.now)
 
 
 def objections(seen: RolloutView, member: NodeState, pods: Sequence[Pod] | None = None) -> tuple[Finding, ...]:
@@ -157,7 +156,7 @@ def report(
     """
     fleet, spec = seen.fleet, seen.spec
     judged = view_members(fleet, spec, now, {member.node: member for member in members})
-    decision = queued(fleet, spec) or decide_start(judged)
+    decision = decide_start(judged)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {
         node: status.hazards for node, status in reports.items() if status.hazards

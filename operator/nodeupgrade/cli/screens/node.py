@@ -34,7 +34,6 @@ from nodeupgrade.cli.screens.formatting import (
     table,
     to_the_second,
 )
-from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.rollout.node_state import Place
 
 EVENTS_SHOWN = 10
@@ -80,8 +79,8 @@ def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Ite
     verdict = task.verdict if task is not None and seat.place is Place.FINISHED else None
     state = seat.place.value if verdict is None else verdict.outcome.value
     yield "State", Text(spaced(state), BAD if seat.place is Place.REFUSED else "")
-    if seat.place is Place.IN_FLIGHT and conditions.holds(status, ConditionType.IMPEDED):
-        impeded = conditions.find(status, ConditionType.IMPEDED)
+    if seat.place is Place.IN_FLIGHT and status.holds(ConditionType.IMPEDED):
+        impeded = status.condition(ConditionType.IMPEDED)
         yield "Impeded", Text(f"{impeded.reason}: {impeded.message}", BAD)
     if seat.waits:
         yield "Waits for", Text(seat.waits, BUSY)

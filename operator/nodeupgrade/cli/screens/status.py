@@ -33,7 +33,6 @@ from nodeupgrade.cli.screens.formatting import (
     table,
     to_the_second,
 )
-from nodeupgrade.domain.rollout import conditions
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20
@@ -62,7 +61,7 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
             since(each.upgrade.created_at, now),
             NOTHING if each.estimate is None else lasting(each.estimate.completion - now),
-            conditions.find(status, ConditionType.READY).reason or "NotSeenYet",
+            status.condition(ConditionType.READY).reason or "NotSeenYet",
         )
     return drawn
 
@@ -94,7 +93,7 @@ def line(seen: Overview) -> str:
         parts.append(f"{counted(failed, 'node')} failed")
     if status.containers.restarted:
         parts.append(f"{counted(status.containers.restarted, 'container')} restarted")
-    ready = conditions.find(status, ConditionType.READY)
+    ready = status.condition(ConditionType.READY)
     return "; ".join(parts) + (f" – {ready.reason}: {ready.message}" if ready.reason else "")
 
 
@@ -117,7 +116,7 @@ def _parts(seen: Overview, now: datetime, *, verbose: bool) -> Iterator[Renderab
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
-    upgrade, status, ready = seen.upgrade, seen.status, conditions.find(seen.status, ConditionType.READY)
+    upgrade, status, ready = seen.upgrade, seen.status, seen.status.condition(ConditionType.READY)
     yield Text.assemble((upgrade.name, "bold"), f" to {seen.version}: ", coloured(status.phase or "Pending"))
     if upgrade.problem:
         yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)

@@ -3,7 +3,8 @@
 The checks of a node run before anything is written or cordoned, and once more before the node's task is started.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, Severity
@@ -20,40 +21,71 @@ from nodeupgrade.domain.rollout.membership import resolve_artifact
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a NodeUpgrade asks for."""
+
+    upgrade: Upgrade
+    spec: UpgradeSpec
+    now: datetime  # wall-clock time, UTC
+    allowed: Allowed | None  # what the operator's configuration allows; None if it is not known
+
+
 def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> UpgradeSpec | Finding:
-    """Return the spec, or why it is not acted upon; correcting it is enough to continue.
-
-    Args:
-        upgrade: The NodeUpgrade.
-        now: Wall-clock time, UTC.
-        allowed: What the operator's configuration allows; None if it is not known.
-    """
-    spec, accepted = upgrade.spec, upgrade.status.accepted_spec_digest
-    if spec is None:
+    """Return the spec, or why it is not acted upon; correcting it is enough to continue. For arguments, see Request."""
+    if (spec := upgrade.spec) is None:
         return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)
-    if accepted and accepted != upgrade.spec_digest:
-        return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
-    if allowed is not None and (problem := _forbidden(spec, allowed)) is not None:
-        return Finding(reason=Reason.NOT_ALLOWED, detail=f"the operator's configuration does not allow {problem}")
-    if (unknown := unsupported_version(spec.version)) is not None:
-        return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=unknown)
-    if next_opening(spec.windows, spec.blackouts, now) is None:
-        because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
-        return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
-    return spec
+    request = Request(upgrade=upgrade, spec=spec, now=now, allowed=allowed)
+    return next((found for rule in OF_SPEC if (found := rule(request)) is not None), spec)
 
 
-def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
-    """Return what the spec asks for that the operator's configuration does not allow, for any platform."""
+def spec_is_unchanged(request: Request) -> Finding | None:
+    """No field is changed that may not be once the spec was accepted."""
+    accepted = request.upgrade.status.accepted_spec_digest
+    if not accepted or accepted == request.upgrade.spec_digest:
+        return None
+    return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
+
+
+def configuration_allows_it(request: Request) -> Finding | None:
+    """The operator's configuration allows what the spec asks for, for every platform."""
+    spec, allowed = request.spec, request.allowed
+    if allowed is None:
+        return None
     platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
     artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
     files = [file.path for file in spec.files]
     taken = [file.image_path for file in spec.files if file.image_path is not None]
-    hooks = (*spec.hooks.before, *spec.hooks.after)
-    if (hook := next((each for each in hooks if each.template not in allowed.hooks), None)) is not None:
-        return f"the hook {hook.template}"
-    found = (forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts)
-    return next((problem for problem in found if problem is not None), None)
+    hooks = (hook.template for hook in (*spec.hooks.before, *spec.hooks.after))
+    problems = (
+        *(f"the hook {template}" for template in hooks if template not in allowed.hooks),
+        *(forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts),
+    )
+    if (problem := next(filter(None, problems), None)) is None:
+        return None
+    return Finding(reason=Reason.NOT_ALLOWED, detail=f"the operator's configuration does not allow {problem}")
+
+
+def version_is_known(request: Request) -> Finding | None:
+    """The hashes of the version can be computed."""
+    unknown = unsupported_version(request.spec.version)
+    return None if unknown is None else Finding(reason=Reason.UNSUPPORTED_VERSION, detail=unknown)
+
+
+def some_window_opens(request: Request) -> Finding | None:
+    """Windows and blackouts leave a moment to start a node."""
+    if next_opening(request.spec.windows, request.spec.blackouts, request.now) is not None:
+        return None
+    because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
+    return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
+
+
+OF_SPEC: tuple[Callable[[Request], Finding | None], ...] = (
+    spec_is_unchanged,
+    configuration_allows_it,
+    version_is_known,
+    some_window_opens,
+)
 
 
 def judge(candidate: Candidate) -> Finding | None:

@@ -30,7 +30,6 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
 from nodeupgrade.domain.rollout.failures import uid_kept
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
@@ -252,7 +251,7 @@ _NO_RIGHTS = "cannot get resource"
 def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
     """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
     found = list[Finding]()
-    for name in in_flight(fleet):
+    for name in fleet.in_flight:
         task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
         if task is None or not (task.open and _silent(task) and lost.why and lost.run_id == task.spec.run_id):
             continue
@@ -341,7 +340,7 @@ STALLED_AFTER = timedelta(minutes=15)
 def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
     """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
     found = list[Finding]()
-    for name in in_flight(fleet):
+    for name in fleet.in_flight:
         task = fleet.own_task(name)
         if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
             continue

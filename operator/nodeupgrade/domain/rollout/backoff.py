@@ -3,12 +3,12 @@
 The operator keeps this in memory only; after a restart it retries at once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import CreateAgent, NodeAction, Wait
@@ -28,10 +28,6 @@ _REMEDIES = {
     'is forbidden: User "': "apply manifests/operator-rbac.yaml, or upgrade the chart",
 }
 """What to do about a refused write, by words of the API server that mean only this."""
-
-_HINDERING = frozenset(
-    {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,56 +72,3 @@ def after(before: Setback | None, action: type[NodeAction], problem: str, now: d
     """Return the setback after another failure of the same write."""
     since, count = (now, 1) if before is None else (before.since, before.count + 1)
     return Setback(action=action, problem=problem, since=since, count=count, again=now + rest(count))
-
-
-def held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> tuple[NodeAction, ...]:
-    """Replace actions that back off by a Wait; other actions for the same node go ahead."""
-    return tuple(_held_back(action, setbacks, now) for action in actions)
-
-
-def up_to_held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> Iterator[NodeAction]:
-    """Yield actions that follow from each other up to the first that backs off, and a Wait instead of that one."""
-    for action in actions:
-        yield _held_back(action, setbacks, now)
-        if is_held_back(action, setbacks, now):
-            return
-
-
-def is_held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> bool:
-    """Report whether an action failed for its node and is not due for a retry."""
-    setback = setback_of(action, setbacks)
-    return setback is not None and now < setback.again
-
-
-def setback_of(action: NodeAction, setbacks: Setbacks) -> Setback | None:
-    """Return the setback of this action for its node, or None."""
-    return setbacks.get((getattr(action, "node", NodeName("")), type(action)))
-
-
-def impediments(
-    actions: Iterable[NodeAction], setbacks: Setbacks, overdue: Iterable[Finding] = ()
-) -> tuple[Finding, ...]:
-    """Return what keeps nodes from making progress, one finding per node, sorted by node; ``overdue`` goes last."""
-    by_node = {
-        action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
-        for action in actions
-        if isinstance(action, Wait) and action.reason in _HINDERING
-    }
-    for (node, _), setback in sorted(setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
-        by_node.setdefault(node, setback.finding(node))
-    for finding in overdue:
-        by_node.setdefault(NodeName(finding.subject), finding)
-    return tuple(by_node[node] for node in sorted(by_node))
-
-
-def summed_up(findings: tuple[Finding, ...]) -> str:
-    """Summarise findings: the message of the first one and the number of others."""
-    more = len(findings) - 1
-    return findings[0].message + (f" ({counted(more, 'more node')} likewise or for other reasons)" if more else "")
-
-
-def _held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> NodeAction:
-    setback, node = setback_of(action, setbacks), getattr(action, "node", None)
-    if node is None or setback is None or now >= setback.again:
-        return action
-    return Wait(node=node, reason=setback.reason, message=setback.finding(node).message)

@@ -17,6 +17,7 @@ from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSp
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent, NodeName
+from nodeupgrade.domain.rollout import gates
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
@@ -49,6 +50,7 @@ class StartDecision:
     nodes: Nodes = ()
     reason: Reason = Reason.PROGRESSING
     message: str = ""
+    behind: bool = False  # whether the whole rollout waits for an older one
 
     @property
     def stalls(self) -> bool:
@@ -59,6 +61,24 @@ class StartDecision:
 UNDECIDED = StartDecision()
 
 Budget = Callable[[RolloutView, Nodes], StartDecision]
+
+
+def decide_start(rollout: RolloutView) -> StartDecision:
+    """Return the nodes that may be started now, or why none may: what is closed first, or the tightest budget."""
+    if (behind := _queued(rollout.fleet, rollout.spec)) is not None:
+        return behind
+    planning = rollout.spec.action is RolloutAction.PLAN
+    if rollout.held and not rollout.planned:
+        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+        return StartDecision(reason=reason, message=rollout.held[0].message)
+    for gate in gates.PRECHECK_GATES if planning else gates.GATES:
+        if (closed := gate(rollout)) is not None:
+            return StartDecision(reason=closed.reason, message=closed.message)
+    decision = StartDecision(nodes=rollout.position.pending)
+    for budget in PRECHECK_BUDGETS if planning else BUDGETS:
+        if decision.nodes:
+            decision = budget(rollout, decision.nodes)
+    return StartDecision(nodes=decision.nodes) if decision.nodes else decision
 
 
 def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -253,7 +273,7 @@ def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
 _UNDATED = datetime.max.replace(tzinfo=UTC)
 
 
-def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> StartDecision | None:
+def _queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> StartDecision | None:
     """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
 
     This applies only until the plan is made; after that, the claims decide.
@@ -266,7 +286,7 @@ def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> StartDecision | None:
     rival, node = overlap
     reason = Reason.QUEUED if spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
     because = f"NodeUpgrade {rival.name}, which is older and has not ended, selects node {node} too"
-    return StartDecision(reason=reason, message=sentence(reason, because))
+    return StartDecision(reason=reason, message=sentence(reason, because), behind=True)
 
 
 def _ahead(fleet: FleetSnapshot, spec: UpgradeSpec) -> tuple[Upgrade, NodeName] | None:

@@ -3,7 +3,7 @@
 They concern only tasks of nodes without a slot, at most ``WRITES_AT_ONCE`` per pass.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -18,45 +18,41 @@ from nodeupgrade.api.task.spec import (
     TaskAction,
     TaskSpec,
     UpgradeRef,
-    Verdict,
     new_run_id,
 )
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release, Reopen
+from nodeupgrade.domain.rollout.budgets import StartDecision
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WRITES_AT_ONCE = 250
 
 
-def prepare(rollout: RolloutView, *, stalled: bool) -> tuple[NodeAction, ...]:
+def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
-    Args:
-        rollout: The current view of the rollout.
-        stalled: Whether a person is needed before the rollout continues; if so, nothing is retried automatically.
+    A rollout that waits for an older one gives back its claims. Nothing is retried automatically as long as a person
+    is needed before the rollout continues.
     """
-    if is_void(rollout):
+    if rollout.upgrade.finished and not rollout.upgrade.retry_asked:
         return ()
-    goes_on = not rollout.upgrade.finished or rollout.upgrade.retry_asked
-    due: list[NodeAction] = [*reopened(rollout, by_itself=may_claim(rollout) and not stalled)]
-    if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and goes_on:
+    if decision.behind:
+        return release_all(rollout.fleet)
+    if rollout.is_called_off:
+        return ()
+    due: list[NodeAction] = [*_reopened(rollout, by_itself=may_claim(rollout) and not decision.stalls)]
+    if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout):
         due += _claimed(rollout)
     due += _held(rollout)
     return tuple(due[:WRITES_AT_ONCE])
 
 
-def _without_slot(rollout: RolloutView) -> Iterator[NodeState]:
-    """Yield the members that hold no slot, as the status is now: one that is about to be freed still does."""
-    return (m for m in rollout.members.values() if m.place is not Place.IN_FLIGHT and m.node not in rollout.freed)
-
-
 def _held(rollout: RolloutView) -> Iterable[NoteHold]:
     """Return the notes on nodes that are found held by a pod for the first time."""
-    for member in _without_slot(rollout):
+    for member in rollout.waiting:
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
             yield NoteHold(node=member.node, task=member.task, reason=member.reason, message=member.message)
 
@@ -81,7 +77,7 @@ def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
     """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
     stale = (
         task
-        for task in (member.task for member in _without_slot(rollout))
+        for task in (member.task for member in rollout.waiting)
         if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
     )
     return tuple(
@@ -141,40 +137,16 @@ def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
-# Retries: which nodes are tried again, on request or by themselves. A reopened node waits for its turn like any other.
+def _reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
+    """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically.
 
-RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
-"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""
-
-
-def is_carried_out(rollout: RolloutView) -> bool:
-    """Report whether every node that the retry is about waits for its turn again, so that the retry is handled.
-
-    Nodes that failed and whose tasks were deleted must be claimed again before.
+    A reopened node waits for its turn like any other.
     """
-    if is_void(rollout):
-        return False
-    lacking = (member.node for member in rollout.unclaimed if member.record is not None)
-    claimed = rollout.freed.issuperset(lacking)
-    return claimed and not any(reopened(rollout, by_itself=False))
-
-
-def is_void(rollout: RolloutView) -> bool:
-    """Report whether nothing is tried again because the rollout is being aborted or deleted."""
-    return rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT
-
-
-def reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
-    """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically."""
-    wanted = rollout.upgrade.retry if rollout.upgrade.retry_asked else None
-    for member in _without_slot(rollout):
-        task = member.task
-        if task is None or task.verdict is None or member.view is None:
+    for member in rollout.waiting:
+        if (task := member.task) is None or task.verdict is None:
             continue
-        if task.kind is RunKind.PRECHECK and rollout.spec.action is RolloutAction.RUN:
-            yield _reopen(rollout, task, task.spec.retry, "its plan was made")
-        elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
-            yield _reopen(rollout, task, wanted, f"retry {wanted} is asked for")
+        if (asked := rollout.reopening(member)) is not None:
+            yield _reopen(rollout, task, *asked)
         elif by_itself and member.again is not None and member.again <= rollout.now:
             yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed")
 

@@ -1,9 +1,8 @@
 """Counts and lists of the status: recomputed from objects each time, never incremented, and bounded."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from itertools import islice
 
 from nodeupgrade.api.limits import (
@@ -11,29 +10,27 @@ from nodeupgrade.api.limits import (
     FAILURE_MESSAGE_LENGTH,
     FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
+    UID_LENGTH,
     shorten,
 )
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction, Verdict, began_at
+from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (
     ContainerTotals,
     Counts,
-    CurrentWave,
     NodeFailure,
     PlanSummary,
     WaveState,
     WaveStatus,
 )
-from nodeupgrade.api.values import NodeName, printable
-from nodeupgrade.domain.rollout.actions import Judge, NodeAction
-from nodeupgrade.domain.rollout.failures import NONE, kept, step_of, uid_kept
+from nodeupgrade.api.values import printable
+from nodeupgrade.domain.rollout.failures import NONE, kept, step_of
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import NOBODY, Departed, WavePosition, approved_by, needs_approval, state_of
+from nodeupgrade.domain.rollout.waves import Departed, approved_by, needs_approval
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -43,7 +40,45 @@ _TOLD = 3
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
-def count(members: Iterable[NodeState], gone: Departed = NOBODY) -> Counts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What there is to count in a rollout."""
+
+    counts: Counts
+    containers: ContainerTotals
+    unknown_containers: int  # containers of which it is not known whether they restarted
+    unknown_nodes: int  # nodes whose tasks are gone and of which it is not known what restarted
+    skips: Mapping[str, int]  # skipped nodes by reason
+    accepted: Mapping[str, int]  # nodes by the accepted checks that found something on them
+    failures: tuple[NodeFailure, ...]
+    waves: tuple[WaveStatus, ...]
+    preview: PlanSummary | None
+
+    @property
+    def warning(self) -> str:
+        """The warning that accepted checks found something, to be added to a message; empty if none did."""
+        first = (f"{check} on {counted(number, 'node')}" for check, number in islice(self.accepted.items(), _TOLD))
+        more = f" and {len(self.accepted) - _TOLD} more" if len(self.accepted) > _TOLD else ""
+        return f" (accepted in spite of: {', '.join(first)}{more})" if self.accepted else ""
+
+
+def tally(rollout: RolloutView) -> Tally:
+    """Count everything that the status of a rollout tells."""
+    done, recorded = _verified(rollout), _recorded(rollout)
+    return Tally(
+        counts=_count(rollout.members.values(), rollout.departed),
+        containers=_containers(rollout, done, recorded),
+        unknown_containers=sum(task.reported.containers.unknown for task in done),
+        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.unknown,
+        skips=_skips(rollout),
+        accepted=_accepted(rollout),
+        failures=_failures(rollout),
+        waves=_waves(rollout),
+        preview=_preview(rollout),
+    )
+
+
+def _count(members: Iterable[NodeState], gone: Departed) -> Counts:
     """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
@@ -61,14 +96,8 @@ def count(members: Iterable[NodeState], gone: Departed = NOBODY) -> Counts:
     )
 
 
-def failed(counts: Counts) -> int:
-    """Return the number of nodes that failed or were rolled back."""
-    return counts.failed + counts.rolled_back + counts.rollback_failed
-
-
-def containers(rollout: RolloutView) -> ContainerTotals:
+def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[NodeFailure]) -> ContainerTotals:
     """Add up the containers of all verified nodes."""
-    done = _verified(rollout)
     reported = [task.reported.containers for task in done]
     return ContainerTotals(
         baseline=sum(each.baseline for each in reported),
@@ -76,19 +105,9 @@ def containers(rollout: RolloutView) -> ContainerTotals:
         unchanged=sum(each.unchanged for each in reported),
         recreated=sum(each.recreated for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
-        + sum(failure.restarted or 0 for failure in _recorded(rollout))
+        + sum(failure.restarted or 0 for failure in recorded)
         + rollout.departed.restarted,
     )
-
-
-def unknown_containers(rollout: RolloutView) -> int:
-    """Count the containers of which it is unknown whether they restarted."""
-    return sum(task.reported.containers.unknown for task in _verified(rollout))
-
-
-def unknown_nodes(rollout: RolloutView) -> int:
-    """Count the nodes whose tasks are gone and of which it is unknown what restarted."""
-    return sum(failure.restarted is None for failure in _recorded(rollout)) + rollout.departed.unknown
 
 
 def _verified(rollout: RolloutView) -> list[Task]:
@@ -102,13 +121,13 @@ def _recorded(rollout: RolloutView) -> list[NodeFailure]:
     return [s.record for s in members if s.record is not None]
 
 
-def skips(rollout: RolloutView) -> dict[str, int]:
+def _skips(rollout: RolloutView) -> dict[str, int]:
     """Count skipped nodes by reason."""
     reasons = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
     return dict(sorted(reasons.items()))
 
 
-def accepted(rollout: RolloutView) -> dict[str, int]:
+def _accepted(rollout: RolloutView) -> dict[str, int]:
     """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
     tasks = (member.task for member in rollout.members.values() if member.task is not None)
     told = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
@@ -116,15 +135,7 @@ def accepted(rollout: RolloutView) -> dict[str, int]:
     return dict(sorted(Counter(check for checks in found for check in checks).items()))
 
 
-def told_of_accepted(rollout: RolloutView) -> str:
-    """Return the warning that accepted checks found something, to be added to a message; empty if none did."""
-    nodes = accepted(rollout)
-    first = (f"{check} on {counted(number, 'node')}" for check, number in islice(nodes.items(), _TOLD))
-    more = f" and {len(nodes) - _TOLD} more" if len(nodes) > _TOLD else ""
-    return f" (accepted in spite of: {', '.join(first)}{more})" if nodes else ""
-
-
-def failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
+def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     """List failed and refused nodes, failed ones first; an entry keeps the time at which it was first reported.
 
     Until the plan is made, a node that another rollout holds is not listed.
@@ -132,7 +143,7 @@ def failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
     on_record = kept(rollout.upgrade.status).listed
     known = {failure.uid for failure in on_record}
-    members = {uid_kept(s.view.uid): s for s in rollout.members.values() if s.view is not None}
+    members = {s.view.uid[:UID_LENGTH]: s for s in rollout.members.values() if s.view is not None}
     listed = sorted(
         (_as_told(failure, members.get(failure.uid)) for failure in on_record),
         key=lambda failure: failure.outcome is Verdict.REFUSED,
@@ -141,7 +152,7 @@ def failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
         s
         for s in rollout.members.values()
         if (s.place is Place.REFUSED or s.outcome not in _FINE)
-        and (s.view is None or uid_kept(s.view.uid) not in known)
+        and (s.view is None or s.view.uid[:UID_LENGTH] not in known)
     ]
     if rollout.upgrade.status.planned_at is None:
         queued_for = {member.node for member in rollout.held}
@@ -169,7 +180,7 @@ def _as_told(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
     return replace(failure, message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH))
 
 
-def wave_statuses(rollout: RolloutView) -> tuple[WaveStatus, ...]:
+def _waves(rollout: RolloutView) -> tuple[WaveStatus, ...]:
     """Return the status of every wave; times that are already recorded are kept."""
     before = {wave.name: wave for wave in rollout.upgrade.status.waves}
     return tuple(
@@ -178,16 +189,7 @@ def wave_statuses(rollout: RolloutView) -> tuple[WaveStatus, ...]:
     )
 
 
-def current_wave(waves: tuple[WaveStatus, ...], at: WavePosition) -> CurrentWave | None:
-    """Return the current wave; after the end, the last one; None without waves."""
-    if not waves or at.index < 0:
-        return None
-    index = min(at.index, len(waves) - 1)
-    wave = waves[index]
-    return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
-
-
-def preview(rollout: RolloutView) -> PlanSummary | None:
+def _preview(rollout: RolloutView) -> PlanSummary | None:
     """Summarise the results of ``action: Plan``; under other actions, keep the previous summary."""
     if rollout.spec.action is not RolloutAction.PLAN:
         return rollout.upgrade.status.preview
@@ -205,9 +207,18 @@ def _was_checked(member: NodeState) -> bool:
     return member.place is Place.CHECKED or member.outcome is not None
 
 
+def _state(rollout: RolloutView, index: int) -> WaveState:
+    """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
+    if index == rollout.position.index:
+        return rollout.position.state
+    if index > rollout.position.index:
+        return WaveState.PENDING
+    return WaveState.COMPLETED if rollout.waves[index].over else WaveState.RUNNING
+
+
 def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
-    roster, state, now = rollout.waves[index], state_of(rollout.waves, index, rollout.position), rollout.now
-    counts = count(roster.members, roster.departed)
+    roster, state, now = rollout.waves[index], _state(rollout, index), rollout.now
+    counts = _count(roster.members, roster.departed)
     manual = before.approved_at is not None or needs_approval(rollout.waves, index)
     approver = approved_by(rollout.upgrade, roster.name) if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
@@ -219,7 +230,7 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
         succeeded=counts.succeeded,
         skipped=counts.skipped,
         refused=counts.refused,
-        failed=failed(counts),
+        failed=counts.all_failed,
         in_progress=counts.in_progress,
         unlisted=kept(rollout.upgrade.status).more.get(roster.name, NONE),
         started_at=before.started_at or (now if begun else None),
@@ -237,87 +248,3 @@ def _step(member: NodeState) -> str:
     if task is None or task.verdict is None or not member.begun:
         return ADMISSION
     return step_of(task)[:FAILURE_WORD_LENGTH]
-
-
-# Figures for metrics: pure functions from objects and actions to numbers.
-
-_ROLLED_BACK = frozenset({Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
-    """A group of nodes counted together; ``phase`` is the verdict if there is one, else the phase the node reports."""
-
-    upgrade: str
-    wave: str
-    phase: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFigures:
-    """One finished run."""
-
-    down_seconds: float | None  # how long the node was without a healthy kubelet; None if the kubelet was never stopped
-    rewritten: int  # containers whose stored hash was rewritten
-    restarted: int  # containers that were restarted
-    flapped: int  # pods that were reported unready although their containers kept running; at most 20 are counted
-    rolled_back: Reason | None  # why the run was rolled back; None if it was not
-
-
-def group_nodes(tasks: Iterable[Task], upgrades: Collection[str]) -> Mapping[NodeGroup, int]:
-    """Count the nodes claimed by these NodeUpgrades (UIDs), by group."""
-    mine = (task for task in tasks if task.spec.upgrade_ref.uid in upgrades)
-    return Counter(
-        NodeGroup(upgrade=task.spec.upgrade_ref.name, wave=task.spec.wave, phase=_phase(task)) for task in mine
-    )
-
-
-def flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> dict[NodeName, timedelta]:
-    """Return how long each node in flight has been so, the longest first; one whose run has not begun is left out."""
-    flying = (tasks[name] for name in upgrade.status.in_flight if name in tasks)
-    since = {
-        task.name: began_at(task.spec.run_id)
-        for task in flying
-        if task.spec.upgrade_ref.uid == upgrade.uid and task.spec.action is not TaskAction.WAIT
-    }
-    lasting = ((name, now - began) for name, began in since.items() if began is not None)
-    return dict(sorted(lasting, key=lambda flight: flight[1], reverse=True))
-
-
-def stored_hashes(tasks: Iterable[Task]) -> Mapping[str, int]:
-    """Add up the running containers by the kubelet that computes their hash, as each node has counted them last.
-
-    An earlier run's count is as true as its time is recent, so it counts until there is another one.
-    """
-    return sum((task.status.hashes.counted for task in tasks if task.status.hashes is not None), Counter[str]())
-
-
-def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
-    """Yield the runs that received their verdict; a verdict is written once, so each run is counted once.
-
-    Prechecks (``action: Plan``) are not runs.
-    """
-    for action in applied:
-        if isinstance(action, Judge) and action.verdict.outcome is not Verdict.PRECHECKED:
-            report, verdict = action.task.reported, action.verdict
-            yield RunFigures(
-                down_seconds=report.kubelet.down_seconds,
-                rewritten=report.containers.rewritten,
-                restarted=max(verdict.restarted, report.containers.restarted),
-                flapped=len(report.containers.readiness_flaps),
-                rolled_back=verdict.reason if verdict.outcome in _ROLLED_BACK else None,
-            )
-
-
-def is_paused(upgrade: Upgrade) -> bool:
-    """Report whether the rollout is paused: by its action, by annotation, or by the failure threshold."""
-    requested = upgrade.spec is not None and upgrade.spec.action is RolloutAction.PAUSE
-    stalled = any(
-        condition.status == "True" and condition.reason == Reason.FAILURE_THRESHOLD_REACHED
-        for condition in upgrade.status.conditions
-    )
-    return requested or upgrade.braked or stalled
-
-
-def _phase(task: Task) -> str:
-    return task.reported.phase.value if task.verdict is None else task.verdict.outcome.value

@@ -10,12 +10,11 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus, WaveStatus
-from nodeupgrade.domain.rollout import conditions, failures
+from nodeupgrade.domain.rollout import failures
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.counting import ADMISSION
 from nodeupgrade.domain.rollout.node_state import Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import unknown_waves
 
 EventAction: TypeAlias = Refuse | Skip | WaveNews | Report
 
@@ -26,29 +25,30 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
         *_refusals(rollout, before, after),
         *_skips(rollout, before, after),
         *(_waves(before, after) if rollout.spec.waves else ()),
-        *_unknown(rollout.upgrade),
+        *_unknown(rollout),
+        *impediment_events(before, after),
+        *_retries(before, after),
     )
 
 
 def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report what keeps nodes from making progress, whenever that changes."""
-    now = conditions.find(after, ConditionType.IMPEDED)
-    if now.status is not ConditionStatus.TRUE or now.message == conditions.find(before, ConditionType.IMPEDED).message:
+    now = after.condition(ConditionType.IMPEDED)
+    if now.status is not ConditionStatus.TRUE or now.message == before.condition(ConditionType.IMPEDED).message:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 
 
 def accepted_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report that the spec of a rollout that has ended is rejected, for which it is not tried again."""
-    known, now = (conditions.find(status, ConditionType.ACCEPTED) for status in (upgrade.status, after))
+    known, now = (status.condition(ConditionType.ACCEPTED) for status in (upgrade.status, after))
     if now.message == known.message or now.status is not ConditionStatus.FALSE:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 
 
-def retry_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+def _retries(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report that a retry was carried out, and how many failures do not count any more."""
-    before = upgrade.status
     if after.last_handled_retry == before.last_handled_retry:
         return ()
     dropped = failures.numbered(before) - failures.numbered(after)
@@ -69,13 +69,13 @@ def reported(
     before = upgrade.status
     if status == before:
         return ()
-    now, known = (conditions.find(each, ConditionType.RECONCILING) for each in (status, before))
+    now, known = (each.condition(ConditionType.RECONCILING) for each in (status, before))
     write = WriteStatus(status=status, reason=Reason(now.reason), message=f"{status.phase} {status.progress}".strip())
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
-    ends = conditions.fails(status, ConditionType.SUCCEEDED) and not conditions.fails(before, ConditionType.SUCCEEDED)
+    ends = status.fails(ConditionType.SUCCEEDED) and not before.fails(ConditionType.SUCCEEDED)
     if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):
         return (write,)
-    warning = conditions.holds(status, ConditionType.STALLED) or conditions.fails(status, ConditionType.SUCCEEDED)
+    warning = status.holds(ConditionType.STALLED) or status.fails(ConditionType.SUCCEEDED)
     return (write, Report(reason=Reason(now.reason), message=now.message, warning=warning))
 
 
@@ -119,9 +119,9 @@ def _completed(wave: WaveStatus) -> str:
     return f"wave {wave.name} is over: {counts}"
 
 
-def _unknown(upgrade: Upgrade) -> Iterator[Report]:
-    accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED).message
-    for name in unknown_waves(upgrade):
+def _unknown(rollout: RolloutView) -> Iterator[Report]:
+    accepted = rollout.upgrade.status.condition(ConditionType.ACCEPTED).message
+    for name in rollout.unknown_waves:
         if name not in accepted:
             message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
             yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)
@@ -162,7 +162,7 @@ def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
     status = upgrade.status
     if not status.phase or (status.completed_at is not None and now - status.completed_at > NEWS_FOR):
         return None
-    ready, stands = (conditions.find(status, kind) for kind in (ConditionType.READY, ConditionType.RECONCILING))
+    ready, stands = (status.condition(kind) for kind in (ConditionType.READY, ConditionType.RECONCILING))
     wave = "" if status.current_wave is None else status.current_wave.name
     reason = "" if status.phase in _BUSY else stands.reason
     telling = (upgrade.uid, status.phase, reason, wave, status.failed, status.containers.restarted)
@@ -175,7 +175,7 @@ def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
         phase=status.phase,
         reason=ready.reason,
         message=ready.message,
-        stalled=conditions.holds(status, ConditionType.STALLED),
+        stalled=status.holds(ConditionType.STALLED),
         progress=status.progress,
         failed=status.failed,
         restarted=status.containers.restarted,

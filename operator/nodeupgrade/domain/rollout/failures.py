@@ -6,7 +6,7 @@ others, numbers are kept. While its task is there, a failure is counted from the
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -22,8 +22,8 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import PASSING
+from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
@@ -99,20 +99,6 @@ def numbered(status: UpgradeStatus) -> int:
     return len(record.listed) + sum(each.refused + each.failed for each in record.more.values())
 
 
-def with_record(fleet: FleetSnapshot, record: Kept) -> FleetSnapshot:
-    """Return the planner's input as if these failures were on record."""
-    status = keep(fleet.upgrade.status, record)
-    return fleet if status is fleet.upgrade.status else replace(fleet, upgrade=replace(fleet.upgrade, status=status))
-
-
-def record_of(fleet: FleetSnapshot, name: NodeName) -> NodeFailure | None:
-    """Return the failure on record of this very Node; None if there is none."""
-    if (node := fleet.nodes.get(name)) is None:
-        return None
-    own = (each for each in fleet.upgrade.status.failures if each.node == name and each.outcome is not None)
-    return next((each for each in own if each.uid == uid_kept(node.uid)), None)
-
-
 def is_on_record(status: UpgradeStatus, task: Task) -> bool:
     """Report whether the failure that a task tells of is listed in the status."""
     return any(each.uid == uid_kept(task.spec.node_uid) and each.outcome is not None for each in status.failures)
@@ -124,47 +110,45 @@ def has_verdict_to_keep(fleet: FleetSnapshot, task: Task) -> bool:
     return ours and task.verdict is not None and task.verdict.outcome in KEPT
 
 
-def record(fleet: FleetSnapshot, freed: Collection[NodeName] = (), lost: Iterable[NodeFailure] = ()) -> Kept:
-    """Return what must be on record once this plan's status is written.
-
-    Args:
-        fleet: The planner's input.
-        freed: Nodes whose slots that write frees.
-        lost: Failures of such nodes of which no task tells.
-    """
-    before = kept(fleet.upgrade.status)
-    book = _Book(fleet, before)
-    held = {*fleet.upgrade.status.in_flight} - {*freed}
+def on_record(fleet: FleetSnapshot, freed: Collection[FreeSlot] = ()) -> FleetSnapshot:
+    """Return the planner's input as it will be once these slots are free: with all failures on record."""
+    status, ended = fleet.upgrade.status, {action.node for action in freed}
+    book, held = _Book(fleet, kept(status)), {*status.in_flight} - ended
     for task in sorted(_telling(fleet), key=lambda task: task.name):
         if uid_kept(task.spec.node_uid) in book.uids:
             continue
-        if task.name not in freed and task.name not in held and book.is_numbered(task):
+        if task.name not in ended and task.name not in held and book.is_numbered(task):
             continue  # one of those for which there was no room
         if task.name in held and book.is_full:
             continue  # it is numbered by the write that frees its slot
         book.add(_entry(task))
-    for failure in lost:
-        book.add(failure)
-    return book.result
+    for action in freed:
+        if action.failure is not None:  # no task tells of it
+            book.add(action.failure)
+    slots = tuple(name for name in fleet.in_flight if name not in ended)
+    status = replace(keep(status, book.result), in_flight=slots)
+    return replace(fleet, upgrade=replace(fleet.upgrade, status=status))
 
 
-def after_retry(fleet: FleetSnapshot) -> Kept:
-    """Return what a retry leaves on record: what it cannot try again, and what is in flight.
+def after_retry(fleet: FleetSnapshot) -> FleetSnapshot:
+    """Return the planner's input with what a retry leaves on record: what it cannot try again, and what is in flight.
 
     A node that could not be rolled back is tried again once somebody has deleted its task and uncordoned it.
     """
-    held = fleet.upgrade.status.in_flight
+    status = fleet.upgrade.status
     stays = {
         uid_kept(task.spec.node_uid)
         for task in _telling(fleet)
-        if task.name in held or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
+        if task.name in status.in_flight
+        or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
     }
     for node in fleet.nodes.values():
         ours = node.unschedulable and node.cordoned_by == fleet.upgrade.uid
-        kept_of = record_of(fleet, node.name) if ours else None
+        kept_of = fleet.record_of(node.name) if ours else None
         if kept_of is not None and kept_of.outcome is Verdict.ROLLBACK_FAILED:
             stays.add(kept_of.uid)
-    return Kept(listed=tuple(each for each in kept(fleet.upgrade.status).listed if each.uid and each.uid in stays))
+    left = Kept(listed=tuple(each for each in kept(status).listed if each.uid and each.uid in stays))
+    return replace(fleet, upgrade=replace(fleet.upgrade, status=keep(status, left)))
 
 
 def _telling(fleet: FleetSnapshot) -> Iterator[Task]:

@@ -35,12 +35,10 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
-from nodeupgrade.domain.rollout.backoff import up_to_held_back
 from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.claims import task_spec
-from nodeupgrade.domain.rollout.failures import record_of
 from nodeupgrade.domain.rollout.membership import selects, serves
-from nodeupgrade.domain.rollout.planner import view
+from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline, was_touched
 from nodeupgrade.kubelet import history
@@ -69,13 +67,18 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
     if isinstance(accepted, UpgradeSpec) and not upgrade.has_finalizer:
         return ()
     terms = None if isinstance(accepted, Finding) else _terms(fleet, accepted, name, now)
-    return tuple(up_to_held_back(_remaining(fleet, terms, name, now), fleet.setbacks, now))
+    due = list[NodeAction]()
+    for action in _remaining(fleet, terms, name, now):
+        if (setback := fleet.setback_of(action)) is not None and now < setback.again:
+            return (*due, Wait(node=name, reason=setback.reason, message=setback.finding(name).message))
+        due.append(action)
+    return tuple(due)
 
 
 def _terms(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> _Terms:
     task = fleet.own_task(name)
     # The wave of a node whose task is gone depends on all the others.
-    wave = view(fleet, spec, now).members[name].wave if task is None else task.spec.wave
+    wave = view_rollout(fleet, spec, now).members[name].wave if task is None else task.spec.wave
     return _Terms(spec=spec, wave=wave)
 
 
@@ -215,7 +218,7 @@ def _resume(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: dat
     Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
-    if (failure := record_of(fleet, name)) is not None:
+    if (failure := fleet.record_of(name)) is not None:
         return _end_without_task(fleet, node, failure, ours=ours)
     looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:

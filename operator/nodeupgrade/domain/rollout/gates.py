@@ -11,8 +11,7 @@ from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout import health
-from nodeupgrade.domain.rollout.health import HealthStatus
+from nodeupgrade.domain.rollout.health import told_end
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 
 Gate = Callable[[RolloutView], Finding | None]
@@ -34,8 +33,7 @@ def not_aborted(rollout: RolloutView) -> Finding | None:
 
 def not_ended_by_a_check(rollout: RolloutView) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    name = ended_by(rollout)
-    return Finding(reason=Reason.ABORTED, detail=told_end(name)) if name else None
+    return Finding(reason=Reason.ABORTED, detail=told_end(rollout.ended_by)) if rollout.ended_by else None
 
 
 def no_node_is_lost(rollout: RolloutView) -> Finding | None:
@@ -92,7 +90,7 @@ def in_time(rollout: RolloutView) -> Finding | None:
 
 def no_health_check_fails(rollout: RolloutView) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated, and tell of it in the soak of a wave, too."""
-    return objection(rollout)
+    return rollout.health_objection
 
 
 def wave_has_its_turn(rollout: RolloutView) -> Finding | None:
@@ -113,7 +111,7 @@ def window_is_open(rollout: RolloutView) -> Finding | None:
 
 def health_checks_have_held(rollout: RolloutView) -> Finding | None:
     """Start nothing until every health check has held for long enough, also since the last node was finished."""
-    return awaited(rollout)
+    return rollout.health_awaited
 
 
 GATES: tuple[Gate, ...] = (
@@ -149,53 +147,3 @@ def _late(what: str, limit: timedelta | None) -> Finding:
     return Finding(
         reason=Reason.TIMED_OUT, detail=f"{what} has taken longer than {render_duration(limit or timedelta())}"
     )
-
-
-# The health checks of a rollout: what they object to now, at its end, and what is known of each.
-
-
-def unproven(rollout: RolloutView) -> Finding | None:
-    """Return why a rollout whose nodes are all upgraded has not succeeded yet; None if it has, or changed nothing."""
-    if rollout.upgrade.status.started_at is None:
-        return None
-    return objection(rollout) or awaited(rollout)
-
-
-def ended_by(rollout: RolloutView) -> str | None:
-    """Return the health check that ends the rollout; None if none does.
-
-    What the status records stays. Nothing is ended before a node was started.
-    """
-    status = rollout.upgrade.status
-    if status.ended_by_check or status.started_at is None or rollout.spec.action is RolloutAction.PLAN:
-        return status.ended_by_check
-    return health.ending(rollout.spec.health_checks, rollout.fleet.health, rollout.now)
-
-
-def told_end(name: str) -> str:
-    """Say which check has ended the rollout."""
-    return f"health check {name} failed, at which its onFailure ends the rollout"
-
-
-def statuses(rollout: RolloutView) -> tuple[HealthStatus, ...]:
-    """Return what is known of each check."""
-    return tuple(health.status_of(check, rollout.fleet.health, rollout.now) for check in rollout.spec.health_checks)
-
-
-def objection(rollout: RolloutView) -> Finding | None:
-    """Return which health check fails or cannot be evaluated; None if there is none."""
-    return health.objection(rollout.spec.health_checks, rollout.fleet.health, rollout.now)
-
-
-def awaited(rollout: RolloutView) -> Finding | None:
-    """Return which health check has yet to hold for as long as it must; None if there is none."""
-    return health.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, _last_verdict(rollout))
-
-
-def _last_verdict(rollout: RolloutView) -> datetime | None:
-    """Return when the last node was finished; None if none was."""
-    tasks = (member.task for member in rollout.members.values() if member.judged is not None)
-    verdicts = (task.verdict for task in tasks if task is not None)
-    times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-    times += [failure.time for failure in rollout.departed.listed if failure.time is not None]
-    return max(times, default=None)

@@ -16,7 +16,6 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -32,7 +31,7 @@ def needs_parameters(fleet: FleetSnapshot) -> bool:
     starting = upgrade.spec if not upgrade.finished or upgrade.retry_asked else None
     if starting is not None and guard.is_wanted(starting.verify, KubeletVersion.parse(starting.version)):
         return True
-    own = (fleet.own_task(name) for name in in_flight(fleet))
+    own = (fleet.own_task(name) for name in fleet.in_flight)
     return any(task is not None and task.spec.guard.wanted for task in own)
 
 
@@ -193,7 +192,7 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
 
 def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
     """Return outdated keys left by an interrupted operator; nodes in flight in any rollout keep theirs."""
-    flying = {*in_flight(fleet), *(name for name, task in fleet.tasks.items() if task.open)}
+    flying = {*fleet.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
     return guard.stale_keys(parameters, flying, now)
 
 

@@ -1,6 +1,7 @@
 """Which nodes belong to a rollout: those selected and, once the plan is made, those claimed."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
@@ -18,7 +19,6 @@ from nodeupgrade.domain.rollout.failures import (
     KEPT,
     is_on_record,
     kept,
-    record_of,
 )
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
@@ -38,33 +38,51 @@ def selects(selection: NodeSelection, node: NodeView) -> bool:
     return selection.all or (selection.selector is not None and matches_labels(selection.selector, node.labels))
 
 
-def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
-    """Return the nodes that hold a slot, sorted by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unassigned:
+    """A member before it is assigned to a wave."""
 
-    An open task of this rollout holds one even if the status does not list it: the status may have been edited or
-    restored from a backup, and the budget must hold all the same.
+    node: NodeName
+    labels: Mapping[str, str]
+    wave: str = ""  # the wave that its claim records; empty if it is not claimed
+    idle: bool = False  # whether it needs nothing, and so does not count against the size of a wave
+    late: bool = False  # whether the plan was made without it
+
+
+def unassigned_members(fleet: FleetSnapshot, spec: UpgradeSpec) -> list[Unassigned]:
+    """Return the nodes that belong to the rollout."""
+    flying = frozenset(fleet.in_flight)
+    names = {*fleet.nodes, *fleet.tasks, *spec.nodes.names, *flying}
+    return [_unassigned(fleet, spec, name) for name in names if name in flying or _is_member(fleet, spec, name)]
+
+
+def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unassigned:
+    task, node = fleet.claim_of(name), fleet.nodes.get(name)
+    late = node is not None and _came_too_late(fleet, spec, node)
+    return Unassigned(
+        node=name,
+        labels={} if node is None else node.labels,
+        wave="" if task is None else task.spec.wave,
+        idle=task is None and (node is None or late or not needs_claim(fleet, spec, node)),
+        late=late,
+    )
+
+
+def _is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> bool:
+    """Report whether a node without a slot belongs to the rollout.
+
+    It does if it has a verdict, failed, matches now, or is named although it does not exist.
     """
-    opened = (name for name, task in fleet.tasks.items() if task.open and fleet.own_task(name) is not None)
-    return tuple(sorted({*fleet.upgrade.status.in_flight, *opened}))
-
-
-def is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, flying: Collection[NodeName]) -> bool:
-    """Report whether a node belongs to the rollout.
-
-    It does if it holds a slot, has a verdict, failed, matches now, or is named although it does not exist.
-    """
-    if name in flying:
-        return True
     task, node = fleet.tasks.get(name), fleet.nodes.get(name)
     if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
         told = node is not None or task.verdict.outcome not in KEPT
         return told or is_on_record(fleet.upgrade.status, task)
     if node is None:
         return name in spec.nodes.names and name not in spec.nodes.exclude.names
-    return selects(spec.nodes, node) or record_of(fleet, name) is not None
+    return selects(spec.nodes, node) or fleet.record_of(name) is not None
 
 
-def came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
+def _came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
     """Report whether a node that is selected was none of the plan's: only those that were claimed then take part.
 
     A node that is selected by name always takes part, and so does whatever comes in the place of one that failed.
@@ -76,19 +94,12 @@ def came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bo
     return needs_claim(fleet, spec, node)
 
 
-def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:
-    """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
-    task = fleet.own_task(name)
-    given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
-    return None if given_back else task
-
-
 def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
     """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
     if node.name in fleet.unreadable:
         return False
     needs = node.kubelet_version != spec.version and serves(spec.artifact, node.platform)
-    return needs and claim_of(fleet, node.name) is None
+    return needs and fleet.claim_of(node.name) is None
 
 
 def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:

@@ -15,8 +15,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.admission import judge
 from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.failures import FAILURES, next_look, record_of
-from nodeupgrade.domain.rollout.membership import came_too_late, claim_of
+from nodeupgrade.domain.rollout.failures import FAILURES, next_look
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WAITED_FOR = frozenset(
@@ -105,10 +104,17 @@ class NodeState:
 
 
 def node_state(
-    fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
+    fleet: FleetSnapshot,
+    spec: UpgradeSpec,
+    name: NodeName,
+    wave: str,
+    now: datetime,
+    *,
+    flying: bool = False,
+    late: bool = False,
 ) -> NodeState:
-    """Return the state of one member."""
-    task, node, record = claim_of(fleet, name), fleet.nodes.get(name), record_of(fleet, name)
+    """Return the state of one member; ``flying`` if it holds a slot, ``late`` if the plan was made without it."""
+    task, node, record = fleet.claim_of(name), fleet.nodes.get(name), fleet.record_of(name)
 
     def member(
         place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
@@ -146,7 +152,7 @@ def node_state(
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
         place = Place.HELD if finding.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD} else place
         return member(place, finding.reason, finding.message)
-    if came_too_late(fleet, spec, node):
+    if late:
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
         return member(Place.SKIPPED, Reason.NOT_IN_PLAN, message)
     return member(Place.PENDING)

@@ -1,18 +1,18 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import budgets, claims, conditions, gates
+from nodeupgrade.domain.rollout import claims
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,
@@ -25,15 +25,11 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.admission import accept, warnings
-from nodeupgrade.domain.rollout.agent_lifecycle import ended_early, missing, overdue
-from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back
-from nodeupgrade.domain.rollout.budgets import UNDECIDED, StartDecision, queued
+from nodeupgrade.domain.rollout.budgets import UNDECIDED, StartDecision, decide_start
 from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported, retry_events
-from nodeupgrade.domain.rollout.failures import after_retry, record, with_record
-from nodeupgrade.domain.rollout.membership import in_flight
-from nodeupgrade.domain.rollout.node_state import NodeState, Place, known_reason
-from nodeupgrade.domain.rollout.phase import state_of
+from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported
+from nodeupgrade.domain.rollout.failures import on_record
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, summarise
@@ -54,7 +50,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     nothing happens to a node. A slot that a plan frees is taken by the same write if another node of the same wave may
     start.
     """
-    upgrade, flying = fleet.upgrade, in_flight(fleet)
+    upgrade, flying = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not flying or upgrade.abandoned):
         return Plan(actions=_leave(fleet, now, abandoned=bool(flying)))
     if upgrade.finished and not flying and not upgrade.retry_asked:
@@ -68,103 +64,44 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
         add = AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight")
         return Plan(actions=(add,))
 
-    rollout = view(fleet, spec, now, freed)
-    decision, preparations, backing_off = _next_starts(rollout)
+    rollout = view_rollout(fleet, spec, now, freed)
+    decision = decide_start(rollout)
+    due = claims.prepare(rollout, decision)
+    preparations = tuple(action for action in due if not fleet.is_held_back(action, now))
+    blanks = tuple(action for action in claims.clear_stale(rollout) if not fleet.is_held_back(action, now))
     if upgrade.finished and (preparations or not upgrade.retry_asked):
         return Plan(actions=(*freed, *preparations, *reported(upgrade, rollout.upgrade.status)))
 
-    # A node that is freed may be admitted again by a later plan, which has read that it was; and the end of a wave is
-    # put on record before the next one begins.
-    wave_ends = _wave_ends(rollout)
-    starts = () if wave_ends else tuple(member for member in decision.nodes if member.node not in fleet.done)
-    ready = [member for member in starts if member.node in fleet.pods]
+    decision, wave_ends = _prepared(rollout, decision, preparations, due), _wave_ends(rollout)
+    # The end of a wave is put on record before the next one begins. A node that is freed may be admitted again by a
+    # later plan, which has read that it was.
+    chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in fleet.done]
+    ready = [member for member in chosen if member.node in fleet.pods]
     entries = () if wave_ends else _entries(rollout, ready, decision)
 
     admitted = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
     told = view_members(rollout.fleet, spec, now, {**rollout.members, **admitted})
-    late = (*ended_early(told.fleet), *overdue(told.fleet, now))
-    status = summarise(
-        told,
-        state_of(told, decision),
-        before=upgrade.status,
-        reopened=claims.is_carried_out(rollout) or claims.is_void(rollout),
-        impeded_by=_impeded_by(fleet, late, backing_off),
-        missing=missing(fleet, told.flying, now),
-    )
-    events = (
-        *new_events(told, upgrade.status, status),
-        *impediment_events(upgrade.status, status),
-        *retry_events(upgrade, status),
-    )
-    blanks = held_back(claims.clear_stale(rollout), fleet.setbacks, now)
+    status = summarise(fleet, told, decision, reopened=rollout.is_retried or rollout.is_called_off)
+    events = new_events(told, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
-    return Plan(actions=actions, unread=tuple(member.node for member in starts if member not in ready))
-
-
-def view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Sequence[FreeSlot] = ()) -> RolloutView:
-    """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
-
-    A retry that can be carried out clears them.
-    """
-    after, names = _freeing(fleet, freed), frozenset(action.node for action in freed)
-    rollout = view_rollout(after, spec, now, names)
-    if fleet.upgrade.retry_asked and claims.is_carried_out(rollout):
-        return view_rollout(with_record(after, after_retry(after)), spec, now, names)
-    return rollout
-
-
-def _freeing(fleet: FleetSnapshot, freed: Sequence[FreeSlot]) -> FleetSnapshot:
-    """Return the input as if these slots were free, and the failures of their nodes on record."""
-    names = {action.node for action in freed}
-    lost = [action.failure for action in freed if action.failure is not None]
-    slots = tuple(name for name in in_flight(fleet) if name not in names)
-    fleet = with_record(fleet, record(fleet, names, lost))
-    return replace(fleet, upgrade=replace(fleet.upgrade, status=replace(fleet.upgrade.status, in_flight=slots)))
-
-
-def _next_starts(
-    rollout: RolloutView,
-) -> tuple[StartDecision, tuple[NodeAction, ...], tuple[NodeAction, ...]]:
-    """Return which nodes may start, the writes to waiting tasks that come before, and those of them that back off."""
-    fleet = rollout.fleet
-    if fleet.upgrade.finished and not fleet.upgrade.retry_asked:
-        return UNDECIDED, (), ()
-    behind = queued(fleet, rollout.spec)
-    decision = behind or decide_start(rollout)
-    due = claims.prepare(rollout, stalled=decision.stalls) if behind is None else claims.release_all(fleet)
-    waiting = tuple(action for action in due if is_held_back(action, fleet.setbacks, rollout.now))
-    preparations = tuple(action for action in due if action not in waiting)
-    return behind or _prepared(rollout, decision, preparations, waiting), preparations, waiting
-
-
-def decide_start(rollout: RolloutView) -> StartDecision:
-    """Return the nodes that may be started now, or why none may: because of a gate that is closed, or of a budget."""
-    planning = rollout.spec.action is RolloutAction.PLAN
-    if rollout.held and not rollout.planned:
-        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
-        return StartDecision(reason=reason, message=rollout.held[0].message)
-    for gate in gates.PRECHECK_GATES if planning else gates.GATES:
-        if (closed := gate(rollout)) is not None:
-            return StartDecision(reason=closed.reason, message=closed.message)
-    decision = StartDecision(nodes=rollout.position.pending)
-    for budget in budgets.PRECHECK_BUDGETS if planning else budgets.BUDGETS:
-        if decision.nodes:
-            decision = budget(rollout, decision.nodes)
-    return StartDecision(nodes=decision.nodes) if decision.nodes else decision
+    return Plan(actions=actions, unread=tuple(member.node for member in chosen if member not in ready))
 
 
 def _prepared(
     rollout: RolloutView,
     decision: StartDecision,
-    preparations: Iterable[NodeAction],
-    backing_off: Sequence[NodeAction],
+    preparations: Sequence[NodeAction],
+    due: Sequence[NodeAction],
 ) -> StartDecision:
     """Limit a decision to nodes that are prepared.
 
     Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
     claimed; unless claims are refused, since then it is not known who takes part.
     """
+    if decision.behind:
+        return decision
     others = any(not isinstance(action, Claim) for action in preparations)
+    backing_off = len(preparations) < len(due)
     if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
         return UNDECIDED
     if not rollout.unclaimed or not claims.may_claim(rollout):
@@ -199,30 +136,15 @@ def _admit(rollout: RolloutView, node: NodeView) -> Admit:
     return Admit(node=node.name, reason=Reason.ADMITTED, message=message)
 
 
-def _impeded_by(
-    fleet: FleetSnapshot, late: Iterable[Finding], held_back: Iterable[NodeAction] = ()
-) -> tuple[Finding, ...]:
-    """Return what keeps nodes from making progress; until all in flight have been looked at, also what did before."""
-    flying = in_flight(fleet)
-    waits = [fleet.waiting[name] for name in flying if name in fleet.waiting]
-    found = impediments((*waits, *held_back), fleet.setbacks, late)
-    before = conditions.find(fleet.upgrade.status, ConditionType.IMPEDED)
-    if found or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
-        return found
-    return (Finding(reason=known_reason(before.reason), detail=before.message, remedy=""),)
-
-
 def _reject(
     fleet: FleetSnapshot, freed: Sequence[FreeSlot], objection: Finding, now: datetime
 ) -> tuple[NodeAction, ...]:
     """Start nothing, let nodes in flight finish, and report why."""
-    upgrade, told = fleet.upgrade, _freeing(fleet, freed)
+    upgrade, told = fleet.upgrade, on_record(fleet, freed)
     if upgrade.finished:
         status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
         return (*freed, *accepted_events(upgrade, status), *reported(upgrade, status))
-    impeded_by = _impeded_by(fleet, overdue(told, now))
-    status = rejected(told.upgrade, objection, now, impeded_by=impeded_by)
-    status = replace(status, missing=missing(fleet, status.in_flight, now))
+    status = rejected(fleet, told, objection, now)
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 
@@ -233,7 +155,7 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
     """
     if not fleet.upgrade.has_finalizer:
         return ()
-    releases = (each for each in claims.release_all(fleet) if not is_held_back(each, fleet.setbacks, now))
+    releases = (each for each in claims.release_all(fleet) if not fleet.is_held_back(each, now))
     if not abandoned and (due := tuple(releases)):
         return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
@@ -241,7 +163,7 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
 
 
 def _was_aborted(upgrade: Upgrade) -> bool:
-    return conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
+    return upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
 
 def _ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:

@@ -1,23 +1,35 @@
 """The view of a whole rollout: every member with its state and its wave."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UnlistedFailures, UpgradeStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.failures import FAILURES, NONE, kept, next_look, uid_kept, wave_kept
-from nodeupgrade.domain.rollout.membership import came_too_late, claim_of, in_flight, is_member, needs_claim
+from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.rollout import health
+from nodeupgrade.domain.rollout.actions import FreeSlot
+from nodeupgrade.domain.rollout.failures import (
+    FAILURES,
+    NONE,
+    after_retry,
+    kept,
+    next_look,
+    on_record,
+    uid_kept,
+    wave_kept,
+)
+from nodeupgrade.domain.rollout.membership import needs_claim, unassigned_members
 from nodeupgrade.domain.rollout.node_state import NodeState, Place, node_state
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.waves import (
     Departed,
-    Unassigned,
     WavePosition,
     WaveRoster,
     assign,
@@ -67,17 +79,97 @@ class RolloutView:
             and (self.upgrade.status.planned_at is not None or not self.held)
         )
 
+    @property
+    def unknown_waves(self) -> tuple[str, ...]:
+        """The approved waves that do not exist, sorted by name."""
+        known = {REMAINDER, *(wave.name for wave in self.spec.waves)}
+        return tuple(sorted({*self.spec.approved_waves, *self.upgrade.approvals} - known))
+
+    @property
+    def waiting(self) -> Iterator[NodeState]:
+        """The members that hold no slot, as the status is now: one that is about to be freed still does."""
+        return (m for m in self.members.values() if m.place is not Place.IN_FLIGHT and m.node not in self.freed)
+
+    @property
+    def ended_by(self) -> str | None:
+        """The health check that ends the rollout; None if none does.
+
+        What the status records stays. Nothing is ended before a node was started.
+        """
+        status = self.upgrade.status
+        if status.ended_by_check or status.started_at is None or self.spec.action is RolloutAction.PLAN:
+            return status.ended_by_check
+        return health.ending(self.spec.health_checks, self.fleet.health, self.now)
+
+    @property
+    def health_objection(self) -> Finding | None:
+        """Which health check fails or cannot be evaluated; None if there is none."""
+        return health.objection(self.spec.health_checks, self.fleet.health, self.now)
+
+    @property
+    def health_awaited(self) -> Finding | None:
+        """Which health check has yet to hold for as long as it must, also since the last verdict; None if none has."""
+        verdicts = (m.task.verdict for m in self.members.values() if m.judged is not None and m.task is not None)
+        times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+        times += [failure.time for failure in self.departed.listed if failure.time is not None]
+        return health.awaited(self.spec.health_checks, self.fleet.health, self.now, max(times, default=None))
+
+    @property
+    def is_called_off(self) -> bool:
+        """Whether no node is prepared or tried again, because the rollout is being aborted or deleted."""
+        return self.upgrade.deleting or self.spec.action is RolloutAction.ABORT
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether every node that the retry is about waits for its turn again, so that the retry is handled.
+
+        Nodes that failed and whose tasks were deleted must be claimed again before.
+        """
+        lacking = (member.node for member in self.unclaimed if member.record is not None)
+        handled = self.freed.issuperset(lacking) and not any(map(self.reopening, self.waiting))
+        return handled and not self.is_called_off
+
+    def reopening(self, member: NodeState) -> tuple[str, str] | None:
+        """Return with which retry on record, and why, the task of a waiting member is reopened; None if it is not.
+
+        Prechecked nodes are once the action is Run, and failed ones on request.
+        """
+        task, wanted = member.task, self.upgrade.retry
+        if task is None or task.verdict is None or member.view is None:
+            return None
+        if task.kind is RunKind.PRECHECK and self.spec.action is RolloutAction.RUN:
+            return task.spec.retry, "its plan was made"
+        if self.upgrade.retry_asked and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
+            return wanted, f"retry {wanted} is asked for"
+        return None
+
+
+RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
+"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""
+
 
 def view_rollout(
-    fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName] = frozenset()
+    fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
 ) -> RolloutView:
-    """Return the view of a rollout at a given moment."""
-    flying = frozenset(in_flight(fleet))
-    names = {*fleet.nodes, *fleet.tasks, *spec.nodes.names, *flying}
-    unassigned = [_unassigned(fleet, spec, name) for name in names if is_member(fleet, spec, name, flying)]
-    waves = _in_order(fleet, spec, unassigned)
-    members = (node_state(fleet, spec, name, wave, now, flying=name in flying) for name, wave in waves.items())
-    return view_members(fleet, spec, now, {member.node: member for member in members}, freed)
+    """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
+
+    A retry that can be carried out clears them.
+    """
+    rollout = _view(on_record(fleet, freed), spec, now, frozenset(action.node for action in freed))
+    if fleet.upgrade.retry_asked and rollout.is_retried:
+        return _view(after_retry(rollout.fleet), spec, now, rollout.freed)
+    return rollout
+
+
+def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
+    """Return the rollout: who takes part, in which wave, and in which state."""
+    unassigned, flying = unassigned_members(fleet, spec), frozenset(fleet.in_flight)
+    waves, late = assign(spec.waves, unassigned, last=fleet.operator_node), {m.node for m in unassigned if m.late}
+    members = {
+        name: node_state(fleet, spec, name, wave, now, flying=name in flying, late=name in late)
+        for name, wave in waves.items()
+    }
+    return view_members(fleet, spec, now, members, freed)
 
 
 def view_members(
@@ -87,19 +179,22 @@ def view_members(
     members: Mapping[NodeName, NodeState],
     freed: frozenset[NodeName] = frozenset(),
 ) -> RolloutView:
-    """Return the view of a rollout, given its members in upgrade order."""
+    """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves."""
+    refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
+    unclaimed = tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m))
     gone = departed(fleet.upgrade.status, members.values())
     waves = rosters(spec.waves, members, gone)
-    refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
+    pending = tuple(member for member in members.values() if member.place is Place.PENDING)
+    planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
     return RolloutView(
         fleet=fleet,
         spec=spec,
         now=now,
         members=members,
         waves=waves,
-        position=_position(fleet.upgrade, spec, waves, members, now),
+        position=planning or wave_position(fleet.upgrade, waves, now),
         flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
-        unclaimed=tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m)),
+        unclaimed=unclaimed,
         held=tuple(member for member in members.values() if member.node in refused),
         departed=together(gone.values()),
         freed=freed,
@@ -118,38 +213,6 @@ def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) ->
         return False
     refused = fleet.upgrade.status.planned_at is not None and member.reason is Reason.WRITE_REFUSED
     return not refused and needs_claim(fleet, spec, member.view)
-
-
-def _position(
-    upgrade: Upgrade,
-    spec: UpgradeSpec,
-    waves: Sequence[WaveRoster],
-    members: Mapping[NodeName, NodeState],
-    now: datetime,
-) -> WavePosition:
-    """Return the current wave; ``action: Plan`` ignores waves."""
-    if spec.action is not RolloutAction.PLAN:
-        return wave_position(upgrade, waves, now)
-    return WavePosition(index=-1, pending=tuple(m for m in members.values() if m.place is Place.PENDING))
-
-
-def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unassigned:
-    task, node = claim_of(fleet, name), fleet.nodes.get(name)
-    return Unassigned(
-        node=name,
-        labels={} if node is None else node.labels,
-        wave="" if task is None else task.spec.wave,
-        idle=task is None and (node is None or not needs_claim(fleet, spec, node) or came_too_late(fleet, spec, node)),
-    )
-
-
-def _in_order(fleet: FleetSnapshot, spec: UpgradeSpec, members: Iterable[Unassigned]) -> Mapping[NodeName, str]:
-    """Return the wave of each member: wave by wave, then by name; the operator's own node comes last in its wave."""
-    ordered = sorted(members, key=lambda member: (member.node == fleet.operator_node, member.node))
-    waves = assign(spec.waves, ordered)
-    place = {wave.name: index for index, wave in enumerate(spec.waves)}
-    by_wave = sorted(ordered, key=lambda member: place.get(waves[member.node], len(place)))
-    return {member.node: waves[member.node] for member in by_wave}
 
 
 def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, Departed]:

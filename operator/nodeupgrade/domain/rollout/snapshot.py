@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from nodeupgrade.api.limits import UID_LENGTH
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
+from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.backoff import Setbacks
+from nodeupgrade.domain.rollout.backoff import Setback, Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import HookJobs
@@ -67,9 +71,41 @@ class FleetSnapshot:
         """Nodes in flight that need their slots no more, with the actions that free them."""
         return {name: action for name, action in self.waiting.items() if isinstance(action, FreeSlot)}
 
+    @property
+    def in_flight(self) -> tuple[NodeName, ...]:
+        """The nodes that hold a slot, sorted by name.
+
+        An open task of this rollout holds one even if the status does not list it: the status may have been edited or
+        restored from a backup, and the budget must hold all the same.
+        """
+        opened = (name for name, task in self.tasks.items() if task.open and self.own_task(name) is not None)
+        return tuple(sorted({*self.upgrade.status.in_flight, *opened}))
+
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""
         task, node = self.tasks.get(name), self.nodes.get(name)
         if task is None or task.spec.upgrade_ref.uid != self.upgrade.uid:
             return None
         return task if node is None or task.spec.node_uid == node.uid else None
+
+    def claim_of(self, name: NodeName) -> Task | None:
+        """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
+        task = self.own_task(name)
+        given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
+        return None if given_back else task
+
+    def record_of(self, name: NodeName) -> NodeFailure | None:
+        """Return the failure on record of this very Node; None if there is none."""
+        if (node := self.nodes.get(name)) is None:
+            return None
+        own = (each for each in self.upgrade.status.failures if each.node == name and each.outcome is not None)
+        return next((each for each in own if each.uid == node.uid[:UID_LENGTH]), None)
+
+    def setback_of(self, action: NodeAction) -> Setback | None:
+        """Return the setback of this action for its node, or None."""
+        return self.setbacks.get((getattr(action, "node", NodeName("")), type(action)))
+
+    def is_held_back(self, action: NodeAction, now: datetime) -> bool:
+        """Report whether an action failed for its node and is not due for a retry."""
+        setback = self.setback_of(action)
+        return setback is not None and now < setback.again

@@ -1,5 +1,6 @@
 """Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,42 +15,32 @@ from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.failures import FAILURES, NONE
+from nodeupgrade.domain.rollout.membership import Unassigned
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unassigned:
-    """A member before it is assigned to a wave."""
-
-    node: NodeName
-    labels: Mapping[str, str]
-    wave: str = ""  # the wave that its claim records; empty if it is not claimed
-    idle: bool = False  # whether it needs nothing, and so does not count against the size of a wave
-
-
-def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[NodeName, str]:
-    """Return the wave of every member.
+def assign(
+    waves: Sequence[Wave], members: Iterable[Unassigned], last: NodeName | None = None
+) -> Mapping[NodeName, str]:
+    """Return the wave of every member, in upgrade order: wave by wave, then by name; ``last`` comes last in its wave.
 
     The claim decides; without one, it is the first wave, in the order of ``waves``, that selects the member or has room
     for it. All others belong to the remainder.
     """
-    names = {wave.name for wave in waves} | {REMAINDER}
-    assigned = {member.node: member.wave for member in members if member.wave in names}
-    left = [member for member in members if member.node not in assigned]
-    sizes: dict[str, int] = {}
-    for name in assigned.values():
-        sizes[name] = sizes.get(name, 0) + 1
+    ordered = sorted(members, key=lambda member: (member.node == last, member.node))
+    names = [*(wave.name for wave in waves), REMAINDER]
+    assigned = {member.node: member.wave for member in ordered if member.wave in names}
+    sizes = Counter(assigned.values())
     for wave in waves:
+        left = [member for member in ordered if member.node not in assigned]
         if wave.selector is not None:
-            selector = wave.selector
-            chosen = [member.node for member in left if matches_labels(selector, member.labels)]
+            chosen = [member.node for member in left if matches_labels(wave.selector, member.labels)]
         else:
-            size = wave.size.of(len(members)) if wave.size is not None else 0
-            candidates = [member.node for member in left if not member.idle]
-            chosen = candidates[: max(0, size - sizes.get(wave.name, 0))]
+            size = wave.size.of(len(ordered)) if wave.size is not None else 0
+            chosen = [member.node for member in left if not member.idle][: max(0, size - sizes[wave.name])]
         assigned |= dict.fromkeys(chosen, wave.name)
-        left = [member for member in left if member.node not in assigned]
-    return {**assigned, **{member.node: REMAINDER for member in left}}
+    wave_of = {member.node: assigned.get(member.node, REMAINDER) for member in ordered}
+    return dict(sorted(wave_of.items(), key=lambda item: names.index(item[1])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,23 +232,6 @@ def approved_by(upgrade: Upgrade, wave: str) -> str | None:
     if wave in upgrade.approvals:
         return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
     return None
-
-
-def unknown_waves(upgrade: Upgrade) -> tuple[str, ...]:
-    """Return the approved waves that do not exist, sorted by name."""
-    if upgrade.spec is None:
-        return ()
-    known = {REMAINDER, *(wave.name for wave in upgrade.spec.waves)}
-    return tuple(sorted({*upgrade.spec.approved_waves, *upgrade.approvals} - known))
-
-
-def state_of(waves: Sequence[WaveRoster], index: int, at: WavePosition) -> WaveState:
-    """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
-    if index == at.index:
-        return at.state
-    if index > at.index:
-        return WaveState.PENDING
-    return WaveState.COMPLETED if waves[index].over else WaveState.RUNNING
 
 
 def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:

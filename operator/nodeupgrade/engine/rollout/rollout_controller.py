@@ -13,7 +13,6 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot, NodeAction, Refuse, Wait, WriteStatus
 from nodeupgrade.domain.rollout.conditions import of_internal_error
-from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import require_term, take_over
@@ -87,7 +86,7 @@ class RolloutController:
             self.snapshots.health.forget(name)
             return Result(over=True)
         upgrade = fleet.upgrade
-        memory.waiting = {node: action for node, action in memory.waiting.items() if node in in_flight(fleet)}
+        memory.waiting = {node: action for node, action in memory.waiting.items() if node in fleet.in_flight}
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
         # Whatever becomes of the plan, they go on.
@@ -101,7 +100,7 @@ class RolloutController:
             planned = plan(fleet, now := kube.utcnow())
             cost += time.thread_time() - began
         applied, complete = await self._carry_out(memory, fleet, planned.actions)
-        slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), in_flight(fleet))
+        slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
         return Result(
             actions=planned.actions,
             applied=tuple(applied),
@@ -142,7 +141,7 @@ class RolloutController:
         if (term := self.snapshots.term) is None:
             return False
         require_term(fleet, term)
-        if fleet.epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or in_flight(fleet)):
+        if fleet.epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or fleet.in_flight):
             return False
         memory.recent = None
         with contextlib.suppress(ConflictError, NotFoundError):

@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.status import ConditionType, RolloutPhase, UpgradeStatus
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import conditions
-from nodeupgrade.domain.rollout.phase import RolloutState
+from nodeupgrade.domain.rollout.conditions import RolloutState
 
 OBJECTION = Finding(reason=Reason.INVALID_SPEC, detail="the spec is wrong", remedy="")
 IMPEDED = Finding(reason=Reason.AGENT_UNAVAILABLE, subject="node-0", detail="node node-0: refused", remedy="")
@@ -23,7 +23,7 @@ IMPEDED = Finding(reason=Reason.AGENT_UNAVAILABLE, subject="node-0", detail="nod
 )
 def test_ready_says_what_matters_most(stalled: bool, impeded_by: tuple[Finding, ...], reason: Reason) -> None:
     state = RolloutState(phase=RolloutPhase.RUNNING, reason=OBJECTION.reason, message="as it stands", stalled=stalled)
-    told = {each.type: each for each in conditions.of_rejected(UpgradeStatus(), OBJECTION, state, impeded_by)}
+    told = conditions.of_rejected(UpgradeStatus(), OBJECTION, state, impeded_by)
     assert told[ConditionType.READY].reason == reason
     others = [told[kind].reason for kind in (ConditionType.RECONCILING, ConditionType.STALLED, ConditionType.SUCCEEDED)]
     assert others == [OBJECTION.reason] * 3, "these tell how the rollout as a whole stands"
