@@ -117,7 +117,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "health_check_fails_after_the_last_node",
     ),
     "health since the last node": (
-        with_property("health_awaited", lambda rollout: health.awaited(*_known(rollout), since=None)),
+        with_property("health_awaited", lambda rollout: health.awaited(*_known(rollout), None)),
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (
