@@ -28,6 +28,26 @@ class _NodeDecision(_Decision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _TaskDecision(_Decision):
+    task: Task
+
+    @property
+    def node(self) -> NodeName:
+        """The node of the task."""
+        return self.task.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ViewDecision(_Decision):
+    view: NodeView
+
+    @property
+    def node(self) -> NodeName:
+        """Name of the node."""
+        return self.view.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddFinalizer(_Decision):
     """Add the finalizer, so that deletion waits for nodes in flight."""
 
@@ -72,35 +92,28 @@ class Claim(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reopen(_NodeDecision):
+class Reopen(_TaskDecision):
     """Queue a node whose run is over for another run."""
 
-    task: Task
     spec: TaskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blank(_NodeDecision):
+class Blank(_TaskDecision):
     """Clear the task status of an earlier run, so that it is not mistaken for that of the next one."""
-
-    task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkTask(_NodeDecision):
+class MarkTask(_TaskDecision):
     """Write to the task of a node that is not started, so that no start takes effect that is still on its way.
 
     It succeeds only if none has taken effect before.
     """
 
-    task: Task
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteHold(_NodeDecision):
+class NoteHold(_TaskDecision):
     """Write down in the task since when the node is held by a pod, from which the pod's time runs."""
-
-    task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +146,9 @@ class Wait(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cordon(_NodeDecision):
+class Cordon(_ViewDecision):
     """Cordon the node and record the owner of the cordon in the same write."""
 
-    view: NodeView
     announces: bool = False  # whether the node's condition MaintenanceInProgress says so as well
 
 
@@ -150,117 +162,105 @@ class StartTask(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateAgent(_NodeDecision):
+class CreateAgent(_TaskDecision):
     """Create the agent pod on the node, or the pod of its artifact."""
 
-    task: Task
     role: PodRole = PodRole.AGENT  # which of the two
     # for the agent, the pod that holds what was taken out of the artifact's image; None if there is none
     artifact: PodUid | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAgent(_NodeDecision):
+class DeleteAgent(_Decision):
     """Delete the agent pod, or the pod of its artifact; what an agent started on the host is not affected."""
 
     pod: AgentPodView
 
+    @property
+    def node(self) -> NodeName:
+        """The node that it runs on."""
+        return self.pod.node
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartHook(_NodeDecision):
+class StartHook(_TaskDecision):
     """Create the Job of a hook from its template."""
 
-    task: Task
     hook: HookRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordHook(_NodeDecision):
+class RecordHook(_TaskDecision):
     """Record in the task how a hook ended."""
 
-    task: Task
     hook: HookRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseGuard(_NodeDecision):
+class RaiseGuard(_TaskDecision):
     """Keep the node's pods Ready until its kubelet has probed them: write the policy parameters, then the task."""
 
-    task: Task
     parameters: GuardParameters
     changes: Mapping[str, str | None]
     grant: GuardGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NarrowGuard(_NodeDecision):
+class NarrowGuard(_TaskDecision):
     """Shorten the guard to the time that the kubelet, which runs now, needs to probe its pods."""
 
-    task: Task
     parameters: GuardParameters
     changes: Mapping[str, str | None]
     grant: GuardGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeclineGuard(_NodeDecision):
+class DeclineGuard(_TaskDecision):
     """Answer the node side that the node cannot be guarded."""
 
-    task: Task
     grant: GuardGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiftGuard(_NodeDecision):
+class LiftGuard(_TaskDecision):
     """Remove the guard of the node."""
 
-    task: Task
     parameters: GuardParameters
     changes: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abort(_NodeDecision):
+class Abort(_TaskDecision):
     """Ask the node side to stop, and to roll back unless the run is committed."""
-
-    task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp(_NodeDecision):
+class GiveUp(_TaskDecision):
     """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
 
-    task: Task
     phase: TaskPhase  # Refused if no agent had started when the run was called off, else Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge(_NodeDecision):
+class Judge(_TaskDecision):
     """Record the verdict of the control plane's own verification of the node."""
 
-    task: Task
     verdict: RunVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreCordon(_NodeDecision):
+class RestoreCordon(_ViewDecision):
     """Uncordon the node, if the cordon is ours; before that, end our condition MaintenanceInProgress."""
 
-    view: NodeView
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release(_NodeDecision):
+class Release(_TaskDecision):
     """Release the task, whose run is over or will never begin, so that another rollout may claim it."""
 
-    task: Task
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropTask(_NodeDecision):
+class DropTask(_TaskDecision):
     """Delete the task of a node that is gone or was replaced by another one of the same name."""
-
-    task: Task
 
 
 NodeAction: TypeAlias = (

@@ -69,17 +69,17 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
     wanted = task.spec.action in _WANTED
     if wanted and called_off is not None:
         message = f"the run on node {task.name} is called off: {called_off.detail}"
-        return Abort(node=task.name, task=task, reason=called_off.reason, message=message)
+        return Abort(task=task, reason=called_off.reason, message=message)
     if wanted and task.is_late(now):
         message = sentence(Reason.ABORTED, f"node {task.name} took longer than spec.timeouts.node")
-        return Abort(node=task.name, task=task, reason=Reason.ABORTED, message=message)
+        return Abort(task=task, reason=Reason.ABORTED, message=message)
     if pod is None:
         return _without_pod(task, agents, now)
     if pod.deleting:
         return _leaving(task, pod, agents, now)
     if pod.run_id != task.spec.run_id:
         message = f"{_named(pod)} serves another run"
-        return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
+        return DeleteAgent(pod=pod, reason=Reason.AGENT_REPLACED, message=message)
     if is_untouched(task) and (action := _doubt(task, pod, agents.lost.count, now)) is not None:
         return action
     return _replace(task, pod, agents.lost.count, now) if pod.over else _wait(task, pod, now)
@@ -94,7 +94,7 @@ def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
         reason = _unstarted(agents.lost.count)
         remedy = _then_retry(agents.refused.remedy) or reason.remedy
         message = with_remedy(f"node {task.name}: {agents.refused.problem}", remedy)
-        return Abort(node=task.name, task=task, reason=reason, message=message)
+        return Abort(task=task, reason=reason, message=message)
     return _create(task, agents)
 
 
@@ -185,10 +185,10 @@ def _create(task: Task, agents: Agents) -> CreateAgent:
     reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
     if artifact is None and needs_artifact(task):
         message = f"the kubelet is taken out of its image on node {task.name}"
-        return CreateAgent(node=task.name, task=task, role=PodRole.ARTIFACT, reason=reason, message=message)
+        return CreateAgent(task=task, role=PodRole.ARTIFACT, reason=reason, message=message)
     message = f"an agent is {'started again' if replaced else 'started'} on node {task.name}"
     uid = None if artifact is None else PodUid(artifact.uid)
-    return CreateAgent(node=task.name, task=task, artifact=uid, reason=reason, message=message)
+    return CreateAgent(task=task, artifact=uid, reason=reason, message=message)
 
 
 def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction:
@@ -201,7 +201,7 @@ def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAct
         message = f"{_named(pod)} ended and is replaced soon"
         return Wait(node=task.name, reason=Reason.PROGRESSING, message=message)
     message = f"{_named(pod)} ended ({pod.phase}) before the run did"
-    return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
+    return DeleteAgent(pod=pod, reason=Reason.AGENT_REPLACED, message=message)
 
 
 def _unstarted(lost: int) -> Reason:
@@ -217,13 +217,13 @@ def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeActio
         if (pod.started or not (_silent(task) or pod.blocked)) and not overdue:
             return None
         message = f"{_named(pod)} {'has said nothing' if _silent(task) else 'says nothing more'}"
-        return DeleteAgent(node=task.name, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
+        return DeleteAgent(pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
     if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
     reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
     remedy = _then_retry(_pull_remedy(task, pod)) or reason.remedy
     message = with_remedy(f"{_named(pod)} cannot start: {pod.blocked}", remedy)
-    return Abort(node=task.name, task=task, reason=reason, message=message)
+    return Abort(task=task, reason=reason, message=message)
 
 
 def _give_up(task: Task, agents: Agents) -> GiveUp:
@@ -241,7 +241,7 @@ def _give_up(task: Task, agents: Agents) -> GiveUp:
         report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
         why = f"; the last one ended: {agents.lost.why}" if agents.lost.why else ""
         message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun{why}")
-    return GiveUp(node=task.name, task=task, phase=phase, reason=reason, message=message)
+    return GiveUp(task=task, phase=phase, reason=reason, message=message)
 
 
 _NO_RIGHTS = "cannot get resource"

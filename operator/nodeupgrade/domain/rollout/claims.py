@@ -11,15 +11,7 @@ from itertools import islice
 from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import (
-    GuardGrant,
-    PastRun,
-    RunKind,
-    TaskAction,
-    TaskSpec,
-    UpgradeRef,
-    new_run_id,
-)
+from nodeupgrade.api.task.spec import GuardGrant, PastRun, RunKind, TaskAction, TaskSpec, UpgradeRef, new_run_id
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release, Reopen
@@ -54,7 +46,7 @@ def _held(rollout: RolloutView) -> Iterable[NoteHold]:
     """Return the notes on nodes that are found held by a pod for the first time."""
     for member in rollout.waiting:
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
-            yield NoteHold(node=member.node, task=member.task, reason=member.reason, message=member.message)
+            yield NoteHold(task=member.task, reason=member.reason, message=member.message)
 
 
 def may_claim(rollout: RolloutView) -> bool:
@@ -68,7 +60,7 @@ def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
     return tuple(
-        Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: the claim is given back")
+        Release(task=task, reason=Reason.CLAIMED, message=f"node {task.name}: the claim is given back")
         for task in islice(idle, WRITES_AT_ONCE)
     )
 
@@ -81,7 +73,7 @@ def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
         if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
     )
     return tuple(
-        Blank(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
+        Blank(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
         for task in islice(stale, WRITES_AT_ONCE)
     )
 
@@ -124,7 +116,7 @@ def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
         held = rollout.fleet.tasks.get(node.name)
         if held is not None and held.spec.node_uid != node.uid:
             message = f"node {node.name} was replaced by another one of the same name"
-            yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
+            yield DropTask(task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
         if (
             held is not None
@@ -165,7 +157,7 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reope
         history=past_runs(task),
     )
     message = f"node {task.name} waits for its turn again: {because}"
-    return Reopen(node=task.name, task=task, spec=spec, reason=Reason.REOPENED, message=message)
+    return Reopen(task=task, spec=spec, reason=Reason.REOPENED, message=message)
 
 
 def past_runs(held: Task) -> tuple[PastRun, ...]:

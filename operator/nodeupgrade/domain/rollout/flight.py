@@ -109,7 +109,7 @@ def _next(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datet
         if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
             return clear_away(fleet, name, f"node {name} was replaced after its run", now)
         message = f"node {name} was replaced by another one of the same name"
-        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+        return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
     if task is None or not task.open:
         return _begin(fleet, terms, node, now)
@@ -183,7 +183,7 @@ def _begin(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: date
         return _resume(fleet, terms, node, now)
     if node.name in fleet.starts_unanswered:
         message = f"whether node {node.name} was started is not known, since the API server did not answer"
-        return MarkTask(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
+        return MarkTask(task=task, reason=Reason.PROGRESSING, message=message)
     if terms is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
@@ -209,7 +209,7 @@ def _begin(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: date
 
 def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
     announces = history.NODE_LIFECYCLE_CONDITIONS.applies_to(fleet.server) and not node.maintenance
-    return Cordon(node=node.name, view=node, announces=announces, reason=Reason.CORDONED, message=message)
+    return Cordon(view=node, announces=announces, reason=Reason.CORDONED, message=message)
 
 
 def _resume(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: datetime) -> NodeAction:
@@ -244,11 +244,9 @@ def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure
     """Clean up after a run whose verdict is on record, and whose task is gone."""
     name = node.name
     if ours and failure.outcome is not Verdict.ROLLBACK_FAILED:
-        return RestoreCordon(
-            node=name, view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again"
-        )
+        return RestoreCordon(view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again")
     if pods := pods_of(fleet, name):
-        return DeleteAgent(node=name, pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+        return DeleteAgent(pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
     return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
 
 
@@ -272,9 +270,9 @@ def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours:
     Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
     """
     if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
-        return MarkTask(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
+        return MarkTask(task=task, reason=obstacle.reason, message=obstacle.message)
     if ours:
-        return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
+        return RestoreCordon(view=node, reason=obstacle.reason, message=obstacle.message)
     return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
 
 
@@ -325,7 +323,7 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
     if isinstance(verdict, Finding):
         return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
-    return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
+    return Judge(task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
 
 
 # The end of a node's stay in flight: what is cleaned up, in which order, before its slot is free.
@@ -340,14 +338,14 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
         remains.append(lifting)
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"
-        remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
+        remains.append(RestoreCordon(view=node, reason=Reason.UNCORDONED, message=message))
     message = f"the run on node {name} is over"
-    remains += [DeleteAgent(node=name, pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
+    remains += [DeleteAgent(pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
     if (hook := _hook_after(fleet, task, now)) is not None:
         return (*remains, hook)
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
-        remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
+        remains.append(Release(task=task, reason=Reason.PROGRESSING, message=message))
     if remains:
         return tuple(remains)
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
@@ -363,12 +361,12 @@ def clear_away(
     A task with a verdict stays: the write that frees the slot puts it on record.
     """
     if pods := pods_of(fleet, name):
-        return DeleteAgent(node=name, pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
+        return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
     if task is not None and (hook := _hook_after(fleet, task, now)) is not None:
         return hook
     if task is not None and task.verdict is None:
-        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+        return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
     return FreeSlot(node=name, reason=reason, message=message, failure=failure)
 

@@ -59,7 +59,6 @@ def is_asked_for(task: Task) -> bool:
 def decline(task: Task, problem: str) -> DeclineGuard:
     """Return the answer for a node that cannot be guarded."""
     return DeclineGuard(
-        node=task.name,
         task=task,
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
         reason=Reason.READINESS_GUARD_UNAVAILABLE,
@@ -79,7 +78,6 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
         return None
     message = f"node {task.name} is not guarded any more"
     return LiftGuard(
-        node=task.name,
         task=task,
         parameters=fleet.guard,
         changes=dict.fromkeys(keys),
@@ -98,7 +96,6 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
     return LiftGuard(
-        node=task.name,
         task=task,
         parameters=parameters,
         changes=guard.ended(task.name, now),
@@ -126,7 +123,6 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
     runs_by = guard.whole_seconds(now) + guard.HANDOVER + _budget(task)
     stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
     return RaiseGuard(
-        node=task.name,
         task=task,
         parameters=fleet.guard,
         changes={**stale, **guard.entries(task.name, runs_by, task.spec.verify)},
@@ -142,7 +138,6 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
     if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
         return None
     return RaiseGuard(
-        node=task.name,
         task=task,
         parameters=parameters,
         changes=written,
@@ -168,7 +163,6 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
     if end is None or end <= now:
         return None
     return RaiseGuard(
-        node=task.name,
         task=task,
         parameters=parameters,
         changes={task.name: timestamp(runs_by)},
@@ -180,7 +174,6 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
 
 def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> NarrowGuard:
     return NarrowGuard(
-        node=task.name,
         task=task,
         parameters=parameters,
         changes=guard.entries(task.name, running, task.spec.verify),

@@ -90,9 +90,7 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
             message = sentence(
                 Reason.HOOK_FAILED, f"node {task.name} is untouched: hook {hook.template}: {hook.message}"
             )
-            return GiveUp(
-                node=task.name, task=task, phase=TaskPhase.REFUSED, reason=Reason.HOOK_FAILED, message=message
-            )
+            return GiveUp(task=task, phase=TaskPhase.REFUSED, reason=Reason.HOOK_FAILED, message=message)
     return None
 
 
@@ -135,7 +133,7 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
         if refused is not None and now > refused.since + CREATED_WITHIN:
             return _record(task, hook, HookResult.FAILED, refused.problem)
         message = f"{name} runs {hook.phase.value.lower()} its upgrade"
-        return StartHook(node=node, task=task, hook=hook, reason=Reason.PROGRESSING, message=message)
+        return StartHook(task=task, hook=hook, reason=Reason.PROGRESSING, message=message)
     if job.result is not None:
         return _record(task, hook, job.result, f"Job {job.name}: {job.message}" if job.message else "")
     if now > job.created_at + timedelta(seconds=hook.timeout_seconds) + STOPS_WITHIN:
@@ -150,4 +148,4 @@ def _record(task: Task, hook: HookRun, result: HookResult, problem: str) -> Reco
     said = f"hook {hook.template} of node {task.name} " + ("succeeded" if good else f"failed: {problem}")
     message = said if good else sentence(Reason.HOOK_FAILED, said)
     reason = Reason.PROGRESSING if good else Reason.HOOK_FAILED
-    return RecordHook(node=task.name, task=task, hook=done, reason=reason, message=message)
+    return RecordHook(task=task, hook=done, reason=reason, message=message)

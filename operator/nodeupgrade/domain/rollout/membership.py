@@ -15,11 +15,7 @@ from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
-from nodeupgrade.domain.rollout.failures import (
-    KEPT,
-    is_on_record,
-    kept,
-)
+from nodeupgrade.domain.rollout.failures import KEPT, is_on_record, kept
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -154,7 +150,7 @@ def decide(node: NodeView, task: Task | None, pod: AgentPodView | None, problem:
     obstacle = problem or _obstacle(node, task, pod)
     if not obstacle:
         message = f"node {node.name} is schedulable again: the NodeUpgrade that cordoned it is gone and its run is over"
-        return RestoreCordon(node=node.name, view=node, reason=Reason.UNCORDONED, message=message)
+        return RestoreCordon(view=node, reason=Reason.UNCORDONED, message=message)
     detail = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {obstacle}"
     message = sentence(Reason.CORDON_LEFT_BEHIND, detail)
     return Wait(node=node.name, reason=Reason.CORDON_LEFT_BEHIND, message=message)
