@@ -14,7 +14,8 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.queue import Queues
-from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
+from nodeupgrade.domain.rollout.actions import GuardParameters
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout import rollout_controller
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import (
     admission,
     admission_checks,
@@ -13,7 +14,6 @@ from nodeupgrade.domain.rollout import (
     flight,
     gates,
     guard,
-    guard_lifecycle,
     health,
     upgrade_status,
     verdict,
@@ -63,6 +63,10 @@ def with_property(name: str, function: Callable[[RolloutView], Any]) -> Mutation
     return lambda patch: patch.setattr(RolloutView, name, property(function))
 
 
+def awaited_from_the_beginning(rollout: RolloutView) -> Finding | None:
+    return health.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, None)
+
+
 def _known(rollout: RolloutView) -> tuple[Any, ...]:
     return rollout.spec.health_checks, rollout.fleet.health, rollout.now
 
@@ -97,11 +101,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
-    "a guard narrowed": (with_function(guard_lifecycle, "_kubelet_runs", lambda _status: False), "guarded_run"),
+    "a guard narrowed": (with_function(guard, "_kubelet_runs", lambda _status: False), "guarded_run"),
     "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods, _now: ""), "guard_not_installed"),
-    "a guard lifted": (with_function(guard_lifecycle, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
+    "a guard lifted": (with_function(guard, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
-        with_function(guard_lifecycle, "_kubelet_runs", lambda _status: True),
+        with_function(guard, "_kubelet_runs", lambda _status: True),
         "guard_is_raised_again_for_the_way_back",
     ),
     "no guard from 1.35 on": (
@@ -117,7 +121,10 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "health_check_fails_after_the_last_node",
     ),
     "health since the last node": (
-        with_property("health_awaited", lambda rollout: health.awaited(*_known(rollout), None)),
+        with_property(
+            "health_awaited",
+            awaited_from_the_beginning,
+        ),
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (

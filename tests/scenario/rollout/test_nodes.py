@@ -14,8 +14,8 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
 from nodeupgrade.engine.rollout import snapshots
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.gathering import look_at
 from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.snapshots import look_at
 from nodeupgrade.ports.kube import NODES, UPGRADES, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes

@@ -21,9 +21,9 @@ from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 from nodeupgrade.engine.rollout.reader import LiveFleet
+from nodeupgrade.engine.rollout.snapshots import gather
 from nodeupgrade.ports.kube import (
     NODES,
     PODS,

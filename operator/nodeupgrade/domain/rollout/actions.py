@@ -13,7 +13,14 @@ from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import NodeName, PodUid
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.guard import GuardParameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParameters:
+    """The ConfigMap with the parameters of the readiness guard, as read from the API; see ``guard``."""
+
+    data: Mapping[str, str]
+    resource_version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Nothing is remembered between calls. After a crash, a restarted operator arrives
 one, because every write of the engine changes what this module reads.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason, sentence
@@ -17,7 +17,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout import guard, guard_lifecycle, hooks
+from nodeupgrade.domain.rollout import guard, hooks
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     CreateAgent,
@@ -45,14 +45,6 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
-    """What a run that begins follows: the accepted spec, and the wave of its node."""
-
-    spec: UpgradeSpec
-    wave: str
-
-
 def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
     """Return the next action for a node; after the verdict, all that remain, in their order.
 
@@ -63,63 +55,38 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
     upgrade = fleet.upgrade
     if name not in upgrade.status.in_flight or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
         return ()
-    accepted = accept(upgrade, now, fleet.allowed)
-    if isinstance(accepted, UpgradeSpec) and not upgrade.has_finalizer:
+    spec = accept(upgrade, now, fleet.allowed)
+    if isinstance(spec, UpgradeSpec) and not upgrade.has_finalizer:
         return ()
-    terms = None if isinstance(accepted, Finding) else _terms(fleet, accepted, name, now)
     due = list[NodeAction]()
-    for action in _remaining(fleet, terms, name, now):
+    for action in _remaining(fleet, None if isinstance(spec, Finding) else spec, name, now):
         if (setback := fleet.setback_of(action)) is not None and now < setback.again:
             return (*due, Wait(node=name, reason=setback.reason, message=setback.finding(name).message))
         due.append(action)
     return tuple(due)
 
 
-def _terms(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> _Terms:
-    task = fleet.own_task(name)
-    # The wave of a node whose task is gone depends on all the others.
-    wave = view_rollout(fleet, spec, now).members[name].wave if task is None else task.spec.wave
-    return _Terms(spec=spec, wave=wave)
-
-
-def _remaining(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
-    """Return what remains to be done; without terms, since the spec is not accepted, no run may begin."""
-    task, node = fleet.own_task(name), fleet.nodes.get(name)
-    if (
-        name in fleet.unreadable
-        or task is None
-        or task.verdict is None
-        or node is None
-        or task.spec.node_uid != node.uid
-    ):
-        return (_next(fleet, terms, name, now),)
-    return end(fleet, node, task, now)
-
-
-def _next(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> NodeAction:
-    """Return the next action for a node of which no verdict is known, or that cannot be read now."""
+def _remaining(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return what remains to be done; without a spec, since it is not accepted, no run may begin."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
-        return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
-    node = fleet.nodes.get(name)
-    if node is None:
-        return _gone(fleet, terms, name, now)
-    task = fleet.tasks.get(name)
-    if task is not None and task.spec.node_uid != node.uid:
-        if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
-            return clear_away(fleet, name, f"node {name} was replaced after its run", now)
-        message = f"node {name} was replaced by another one of the same name"
-        return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
-    task = fleet.own_task(name)
+        return (Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message),)
+    if (node := fleet.nodes.get(name)) is None:
+        return (_gone(fleet, spec, name, now),)
+    if (held := fleet.tasks.get(name)) is not None and held.spec.node_uid != node.uid:
+        return (_replaced(fleet, held, now),)
+    if (task := fleet.own_task(name)) is not None and task.verdict is not None:
+        return end(fleet, node, task, now)
     if task is None or not task.open:
-        return _begin(fleet, terms, node, now)
+        return (_begin(fleet, spec, node, now),)
     if task.reported.phase.terminal:
-        return _verify(fleet, node, task, now)
+        return (_verify(fleet, node, task, now),)
     stop = called_off(fleet.upgrade)
-    if stop is None and not task.is_late(now) and (hook := _hook_before(fleet, task, now)) is not None:
-        return hook
+    refused = fleet.setbacks.get((name, StartHook))
+    if stop is None and not task.is_late(now) and (hook := hooks.before(task, fleet.hook_jobs, refused, now)):
+        return (hook,)
     action = attend(task, _agents(fleet, task), stop, now)
-    return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
+    return ((guard.tend(fleet, task, now) or action) if isinstance(action, Wait) else action,)
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
@@ -133,15 +100,7 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
         return task.verdict is None and (looking or cordoned)  # else the cordon comes first
     if not (task.reported.phase.terminal and was_touched(task.reported)):
         return False
-    return (heard := guard_lifecycle.reports_by(fleet, task)) is None or heard <= now
-
-
-def _hook_before(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
-    return hooks.before(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
-
-
-def _hook_after(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
-    return hooks.after(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
+    return (heard := guard.reports_by(fleet, task)) is None or heard <= now
 
 
 def called_off(upgrade: Upgrade) -> Finding | None:
@@ -156,7 +115,15 @@ def called_off(upgrade: Upgrade) -> Finding | None:
     return None
 
 
-def _gone(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datetime) -> NodeAction:
+def _replaced(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
+    """Handle a Node that was deleted, and another one of the same name made, while it was in flight."""
+    if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
+        return clear_away(fleet, task.name, f"node {task.name} was replaced after its run", now)
+    message = f"node {task.name} was replaced by another one of the same name"
+    return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+
+
+def _gone(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> NodeAction:
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
     message = f"node {name} does not exist any more"
     if not may_be_running(fleet, name):
@@ -164,8 +131,14 @@ def _gone(fleet: FleetSnapshot, terms: _Terms | None, name: NodeName, now: datet
     if not is_given_up(fleet, name, now):
         message = f"{message}, but a run may be going on and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
-    wave = "" if terms is None else terms.wave
+    wave = "" if spec is None else _wave(fleet, spec, name, now)
     return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
+
+
+def _wave(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> str:
+    """Return the wave of a node; if its task is gone, that depends on all the others."""
+    task = fleet.own_task(name)
+    return view_rollout(fleet, spec, now).members[name].wave if task is None else task.spec.wave
 
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
@@ -176,34 +149,33 @@ def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
     return Agents(pod=pod, artifact=artifact, lost=lost, refused=refused)
 
 
-def _begin(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: datetime) -> NodeAction:
+def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
     ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
     if task is None:
-        return _resume(fleet, terms, node, now)
+        return _resume(fleet, spec, node, now)
     if node.name in fleet.starts_unanswered:
         message = f"whether node {node.name} was started is not known, since the API server did not answer"
         return MarkTask(task=task, reason=Reason.PROGRESSING, message=message)
-    if terms is None:
+    if spec is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
-    if (obstacle := _obstacle(fleet, terms.spec, node, now)) is not None:
+    if (obstacle := _obstacle(fleet, spec, node, now)) is not None:
         return _turn_back(fleet, node, obstacle, ours=ours)
-    if terms.spec.action is RolloutAction.PLAN:
-        return _precheck(fleet, terms, node, now)
+    if spec.action is RolloutAction.PLAN:
+        return _precheck(fleet, spec, node, now)
     if not node.unschedulable and not ours:
-        message = f"node {node.name} is cordoned for its upgrade"
-        return _cordon(fleet, node, message)
+        return _cordon(fleet, node, f"node {node.name} is cordoned for its upgrade")
     if (pods := fleet.pods.get(node.name)) is None:
         return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     return StartTask(
         node=node.name,
-        spec=_started(fleet, terms, node, TaskAction.UPGRADE, cordon=cordon, now=now),
+        spec=_started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now),
         baseline=render_baseline(capture_baseline(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is to go from {node.kubelet_version} to {terms.spec.version}",
+        message=f"node {node.name} is to go from {node.kubelet_version} to {spec.version}",
     )
 
 
@@ -212,7 +184,7 @@ def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
     return Cordon(view=node, announces=announces, reason=Reason.CORDONED, message=message)
 
 
-def _resume(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: datetime) -> NodeAction:
+def _resume(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: datetime) -> NodeAction:
     """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
 
     Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
@@ -220,24 +192,21 @@ def _resume(fleet: FleetSnapshot, terms: _Terms | None, node: NodeView, now: dat
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
     if (failure := fleet.record_of(name)) is not None:
         return _end_without_task(fleet, node, failure, ours=ours)
-    looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
+    looking = spec is not None and spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched", now)
-    if terms is None or not serves(terms.spec.artifact, node.platform):
+    if spec is None or not serves(spec.artifact, node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
-        message = f"node {name} is cordoned, for a run may be going on although its task is gone"
-        return _cordon(fleet, node, message)
-    spec = _started(
-        fleet, terms, node, TaskAction.UPGRADE, cordon=CordonRecord(was_unschedulable=not ours, by_us=ours), now=now
-    )
-    spec = replace(spec, resumes=True)
-    if not selects(terms.spec.nodes, node):
+        return _cordon(fleet, node, f"node {name} is cordoned, for a run may be going on although its task is gone")
+    cordon = CordonRecord(was_unschedulable=not ours, by_us=ours)
+    run = replace(_started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now), resumes=True)
+    if not selects(spec.nodes, node):
         because = f"node {name} is not selected any more"
-        spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
+        run = replace(run, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
     message = f"the task of node {name} is gone, and is made again: a run may be going on"
-    return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
+    return StartTask(node=name, spec=run, baseline="", reason=Reason.TASK_LOST, message=message)
 
 
 def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure, *, ours: bool) -> NodeAction:
@@ -250,17 +219,16 @@ def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure
     return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
 
 
-def _precheck(fleet: FleetSnapshot, terms: _Terms, node: NodeView, now: datetime) -> StartTask:
+def _precheck(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> StartTask:
     """Start a precheck: it neither cordons the node nor needs a baseline."""
+    cordon = CordonRecord(was_unschedulable=node.unschedulable)
     return StartTask(
         node=node.name,
-        spec=_started(
-            fleet, terms, node, TaskAction.PRECHECK, cordon=CordonRecord(was_unschedulable=node.unschedulable), now=now
-        ),
+        spec=_started(fleet, spec, node, TaskAction.PRECHECK, cordon=cordon, now=now),
         baseline="",
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is looked at for {terms.spec.version}",
+        message=f"node {node.name} is looked at for {spec.version}",
     )
 
 
@@ -288,12 +256,12 @@ def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
 
 
 def _started(
-    fleet: FleetSnapshot, terms: _Terms, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
+    fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
 ) -> TaskSpec:
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
-    own, spec = fleet.own_task(node.name), terms.spec
-    precheck = action is TaskAction.PRECHECK
-    fresh = task_spec(fleet, spec, node, wave=terms.wave, order=0, now=now)
+    own, precheck = fleet.own_task(node.name), action is TaskAction.PRECHECK
+    fresh = task_spec(fleet, spec, node, wave=_wave(fleet, spec, node.name, now), order=0, now=now)
+    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
     return replace(
         fresh,
         run_id=of_kind(fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
@@ -302,22 +270,17 @@ def _started(
         action=action,
         deadline=now + spec.timeouts.node + (timedelta() if precheck else hooks.time_before(spec.hooks)),
         hooks=() if precheck else hooks.of_run(spec.hooks),
-        guard=GuardGrant(wanted=_may_guard(fleet, spec)),
+        guard=GuardGrant(wanted=wanted and guard.obstacle(fleet.server, fleet.guard) is None),
         cordon=cordon,
     )
-
-
-def _may_guard(fleet: FleetSnapshot, spec: UpgradeSpec) -> bool:
-    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
-    return wanted and guard.obstacle(fleet.server, fleet.guard) is None
 
 
 def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
     """Decide the verdict on a finished run, once the guard no longer keeps the kubelet from reporting not Ready."""
     if was_touched(task.reported):
-        if (ending := guard_lifecycle.end(fleet, task, now)) is not None:
+        if (ending := guard.end(fleet, task, now)) is not None:
             return ending
-        if (heard := guard_lifecycle.reports_by(fleet, task)) is not None and now < heard:
+        if (heard := guard.reports_by(fleet, task)) is not None and now < heard:
             message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
             return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
@@ -329,12 +292,16 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
 # The end of a node's stay in flight: what is cleaned up, in which order, before its slot is free.
 
 
+def _hook_after(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    return hooks.after(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
+
+
 def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
     """Clean up after the verdict: guard, cordon, agent, hooks and task; once nothing of it remains, free the slot."""
     name, verdict = node.name, task.verdict
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     remains = list[NodeAction]()
-    if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
+    if (lifting := guard.lift(fleet, task, now)) is not None:
         remains.append(lifting)
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"

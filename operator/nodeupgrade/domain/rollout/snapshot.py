@@ -13,10 +13,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import FreeSlot, GuardParameters, NodeAction, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setback, Setbacks
-from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import HookJobs
 from nodeupgrade.kubelethash import KubeletVersion

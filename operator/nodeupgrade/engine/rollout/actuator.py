@@ -53,7 +53,7 @@ from nodeupgrade.domain.rollout.actions import (
     WaveNews,
     WriteStatus,
 )
-from nodeupgrade.domain.rollout.guard_lifecycle import decline, is_asked_for
+from nodeupgrade.domain.rollout.guard import decline, is_asked_for
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook

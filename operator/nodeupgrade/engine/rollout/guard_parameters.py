@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
+from nodeupgrade.domain.rollout.actions import GuardParameters
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.ports.kube import CONFIGMAPS, ForbiddenError, KubeApi, NotFoundError, RejectedError, UnavailableError
 
 INSTALLED_IN = "nodeupgrade-system"

@@ -9,9 +9,8 @@ from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, S
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import require_term
-from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.recorder import EventRecorder
+from nodeupgrade.engine.rollout.recorder import EventRecorder, events
 from nodeupgrade.engine.rollout.result import Result, wait_over_in
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.ports.kube import NotFoundError, RejectedError, UnavailableError

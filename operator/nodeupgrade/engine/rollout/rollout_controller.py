@@ -16,12 +16,10 @@ from nodeupgrade.domain.rollout.conditions import of_internal_error
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election import require_term, take_over
-from nodeupgrade.engine.rollout.action_events import events, stub
 from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.failure_history import FailureHistory
-from nodeupgrade.engine.rollout.recorder import EventRecorder
+from nodeupgrade.engine.rollout.recorder import EventRecorder, events, stub
 from nodeupgrade.engine.rollout.result import Result, wait_over_in
-from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
+from nodeupgrade.engine.rollout.snapshots import FailureHistory, RolloutMemory, Snapshots
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
 

@@ -1,25 +1,75 @@
 """Reads what the controllers decide on: everything anew for a rollout, little more than the caches for a node."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
+from nodeupgrade.domain.nodes import NodeView, view_node
+from nodeupgrade.domain.pods import Pod, parse_pod
+from nodeupgrade.domain.rollout.actions import DeleteAgent, FreeSlot, NodeAction, Wait
+from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
+from nodeupgrade.domain.rollout.guard import needs_parameters
+from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import may_have_begun
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.failure_history import FailureHistory
-from nodeupgrade.engine.rollout.gathering import READS_AT_ONCE, gather, look_at
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
 from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
-from nodeupgrade.engine.rollout.reader import FleetSource
+from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.health import HealthSource
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.ports.kube import UPGRADES, KubeApi, NotFoundError
+
+READS_AT_ONCE = 64
+"""Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
+
+
+class FailureHistory:
+    """Writes that failed, and agents that ended early, by node."""
+
+    def __init__(self) -> None:
+        self._setbacks: dict[tuple[NodeName, type[NodeAction]], Setback] = {}
+        self._lost: dict[NodeName, LostAgents] = {}
+
+    def setbacks(self, now: datetime) -> Setbacks:
+        """Return current setbacks; those that are no longer retried are dropped."""
+        self._setbacks = {
+            key: setback for key, setback in self._setbacks.items() if now < setback.again + FORGOTTEN_AFTER
+        }
+        return dict(self._setbacks)
+
+    @property
+    def agents_lost(self) -> dict[NodeName, LostAgents]:
+        """By node: the agents of its run that ended early."""
+        return dict(self._lost)
+
+    def succeeded(self, action: NodeAction, now: datetime) -> None:
+        """Record an action that was carried out."""
+        if (node := getattr(action, "node", None)) is None:
+            return
+        self._setbacks.pop((node, type(action)), None)
+        if isinstance(action, DeleteAgent) and not action.pod.deleting:
+            known, pod = self._lost.get(node, LostAgents()), action.pod
+            same = known.run_id == pod.run_id
+            again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
+            why = pod.ended or (known.why if same else "")
+            self._lost[node] = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
+
+    def failed(self, action: NodeAction, problem: str, now: datetime) -> None:
+        """Record an action that could not be carried out: mostly, the API server refused or did not answer it."""
+        if (node := getattr(action, "node", None)) is not None:
+            key = (node, type(action))
+            self._setbacks[key] = after(self._setbacks.get(key), type(action), problem, now)
 
 
 @dataclass(slots=True)
@@ -155,3 +205,88 @@ class Snapshots:
             waiting=dict(memory.waiting),
             starts_unanswered=frozenset(memory.starts_unanswered),
         )
+
+
+async def gather(
+    kube: KubeApi,
+    upgrade: Upgrade,
+    source: FleetSource,
+    *,
+    namespace: str,
+    operator_node: NodeName | None,
+    health: Mapping[str, HealthReading] | None = None,
+    allowed: Allowed | None = None,
+) -> FleetSnapshot:
+    """Read everything a plan depends on, except the pods on the nodes and the Jobs of hooks.
+
+    An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
+
+    Args:
+        kube: The API server.
+        upgrade: The NodeUpgrade, read before anything else: its resourceVersion is the precondition of the status
+            write, so everything that the slots are counted from is at least as new.
+        source: Provides Nodes, tasks, agent pods and the other NodeUpgrades.
+        namespace: The operator's namespace.
+        operator_node: The node that the operator runs on, if known.
+        health: What is known of the rollout's health checks, by name.
+        allowed: What the operator's configuration allows; None if it is not known.
+    """
+    objects, version, api_servers = await asyncio.gather(
+        source.read(upgrade), kube.server_version(), read_api_servers(kube)
+    )
+    active, rivals = _others(upgrade, objects.upgrades)
+    fleet = FleetSnapshot(
+        upgrade=upgrade,
+        server=KubeletVersion.parse(version),
+        nodes=objects.nodes,
+        tasks=objects.tasks,
+        agents=objects.agents,
+        artifacts=objects.artifacts,
+        unreadable=objects.unreadable,
+        active_upgrades=active,
+        rivals=rivals,
+        operator_node=operator_node,
+        api_servers=api_servers,
+        health=health or {},
+        allowed=allowed,
+    )
+    return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
+
+
+async def look_at(
+    kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeName], limit: asyncio.Semaphore
+) -> FleetSnapshot:
+    """Add the pods of nodes; of those whose run is over, also the Node as it is now.
+
+    A verdict must not rest on a version that a watch has not told of yet. ``limit`` bounds how many nodes are looked at
+    at the same time; whoever looks at nodes one by one shares it.
+    """
+
+    async def present(name: NodeName) -> NodeView | None:
+        if (task := fleet.own_task(name)) is None or not task.reported.phase.terminal:
+            return None
+        with contextlib.suppress(NotFoundError):
+            return view_node(await kube.get_node(name))
+        return None
+
+    async def seen(name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
+        async with limit:
+            return tuple(map(parse_pod, await kube.list_pods_on_node(name))), await present(name)
+
+    names = tuple(names)
+    looks = [asyncio.ensure_future(seen(name)) for name in names]
+    try:
+        found = dict(zip(names, await asyncio.gather(*looks), strict=True))
+    finally:
+        for look in looks:  # nobody waits for the others if one failed
+            look.cancel()
+    pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
+    fresh = {name: node for name, (_, node) in found.items() if node is not None}
+    return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
+
+
+def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
+    """Return the UIDs of all active NodeUpgrades, and those other than ``upgrade`` that can be parsed."""
+    others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
+    own = {upgrade.uid} if upgrade.active else set()
+    return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)
