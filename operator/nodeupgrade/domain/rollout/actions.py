@@ -270,40 +270,13 @@ class DropTask(_TaskDecision):
     """Delete the task of a node that is gone or was replaced by another one of the same name."""
 
 
-NodeAction: TypeAlias = (
-    AddFinalizer
-    | RemoveFinalizer
-    | WriteStatus
-    | Report
-    | Admit
-    | FreeSlot
-    | Claim
-    | Reopen
-    | Blank
-    | MarkTask
-    | NoteHold
-    | Refuse
-    | Skip
-    | WaveNews
-    | Hold
-    | Wait
-    | Cordon
-    | StartTask
-    | CreateAgent
-    | DeleteAgent
-    | StartHook
-    | RecordHook
-    | RaiseGuard
-    | NarrowGuard
-    | DeclineGuard
-    | LiftGuard
-    | Abort
-    | GiveUp
-    | Judge
-    | RestoreCordon
-    | Release
-    | DropTask
-)
+UpgradeWrite: TypeAlias = AddFinalizer | RemoveFinalizer | WriteStatus
+GuardWrite: TypeAlias = RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard
+_TaskWrite: TypeAlias = Claim | Reopen | Blank | StartTask | Abort | GiveUp | Judge | Release | DropTask
+_TaskNote: TypeAlias = MarkTask | NoteHold | RecordHook
+_OtherWrite: TypeAlias = Cordon | RestoreCordon | CreateAgent | DeleteAgent | StartHook
+_Told: TypeAlias = Admit | FreeSlot | Refuse | Skip | WaveNews | Hold | Wait | Report
+NodeAction: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite | _Told
 
 LOG_EVENTS: Mapping[type[NodeAction], str] = {
     AddFinalizer: "finalizer_added",

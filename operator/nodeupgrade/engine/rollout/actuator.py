@@ -1,5 +1,6 @@
 """The actuator turns actions into writes. Every write states its precondition, so a stale action changes nothing."""
 
+from datetime import datetime
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
@@ -31,6 +32,7 @@ from nodeupgrade.domain.rollout.actions import (
     DropTask,
     FreeSlot,
     GiveUp,
+    GuardWrite,
     Hold,
     Judge,
     LiftGuard,
@@ -49,6 +51,7 @@ from nodeupgrade.domain.rollout.actions import (
     Skip,
     StartHook,
     StartTask,
+    UpgradeWrite,
     Wait,
     WaveNews,
     WriteStatus,
@@ -109,7 +112,7 @@ class Actuator:
         try:
             await self._apply(action)
         except (ConflictError, NotFoundError):
-            if isinstance(action, AddFinalizer | RemoveFinalizer | WriteStatus):
+            if isinstance(action, UpgradeWrite):
                 raise
             return None
         except RejectedError as error:
@@ -118,67 +121,39 @@ class Actuator:
             return await self.carry_out(decline(action.task, str(error)))
         return action
 
-    async def _apply(self, action: NodeAction) -> None:
-        match action:
-            case AddFinalizer() | RemoveFinalizer() | WriteStatus():
-                await self._write_upgrade(action)
-            case Cordon() | RestoreCordon():
-                await self._set_schedulable(action)
-            case MarkTask(task=task):
-                settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
-                await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
-            case NoteHold(task=task):
-                since = {HELD_SINCE_ANNOTATION: self._kube.utcnow().isoformat()}
-                await self._merge_task(task, {"metadata": {"annotations": since}})
-            case StartHook(task=task, hook=hook):
-                await start_hook(self._kube, self._agents.namespace, task, hook)
-            case RecordHook(task=task, hook=hook):
-                await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
-            case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
-                await self._write_task(action)
-            case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
-                await self._write_guard(action)
-            case CreateAgent():
-                await self._create_agent(action)
-            case DeleteAgent(pod=pod):
-                await self._kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
-            case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
-                pass  # done by the status write of the same plan, or merely reported
-            case _:
-                assert_never(action)
-
-    async def _write_upgrade(self, action: AddFinalizer | RemoveFinalizer | WriteStatus) -> None:
-        name, version = self._upgrade.name, self._upgrade.resource_version
+    async def _apply(self, action: NodeAction) -> None:  # noqa: PLR0912 - one case for each action
+        upgrade, kube, now = self._upgrade, self._kube, self._kube.utcnow()
         match action:
             case AddFinalizer():
-                await self._set_finalizers([*self._upgrade.finalizers, FINALIZER])
+                await self._merge_upgrade({"finalizers": [*upgrade.finalizers, FINALIZER]})
             case RemoveFinalizer():
-                await self._set_finalizers([other for other in self._upgrade.finalizers if other != FINALIZER])
+                await self._merge_upgrade({"finalizers": [each for each in upgrade.finalizers if each != FINALIZER]})
             case WriteStatus(status=status):
-                await self._kube.replace_status(UPGRADES, name, to_json(status), resource_version=version)
-
-    async def _write_task(
-        self, action: Claim | Reopen | Blank | StartTask | Abort | GiveUp | Judge | Release | DropTask
-    ) -> None:
-        match action:
+                version = upgrade.resource_version
+                await kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
+            case Cordon() | RestoreCordon():
+                await self._set_schedulable(action)
             case Claim(spec=spec, claims=held):
                 await self._put_task(spec, held, {})
             case StartTask(spec=spec, claims=held, baseline=baseline):
                 await self._put_task(spec, held, {BASELINE_ANNOTATION: baseline} if baseline else {})
             case Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
-            case Blank(task=task):
-                blank = to_json(TaskStatus(observed_generation=task.generation))  # no run ID: no run has begun
-                await self._kube.replace_status(TASKS, task.name, blank, resource_version=task.resource_version)
-            case Abort(task=task):
-                changes = {
-                    "action": TaskAction.ABORT.value,
-                    "actionReason": action.reason.value,
-                    "actionMessage": shorten(printable(action.message)),
-                }
-                await self._merge_task(task, {"spec": changes})
-            case GiveUp():
-                await self._give_up(action)
+            case Blank(task=task):  # no run ID: no run has begun
+                await self._replace_status(task, TaskStatus(observed_generation=task.generation))
+            case GiveUp(task=task):
+                await self._replace_status(task, _given_up(action, now))
+            case MarkTask(task=task):  # always another value
+                await self._annotate(task, {**self._mark, SETTLED_ANNOTATION: now.isoformat()})
+            case NoteHold(task=task):
+                await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
+            case StartHook(task=task, hook=hook):
+                await start_hook(kube, self._agents.namespace, task, hook)
+            case RecordHook(task=task, hook=hook):
+                await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
+            case Abort(task=task, reason=reason, message=message):
+                asked = {"action": TaskAction.ABORT.value, "actionReason": reason.value}
+                await self._merge_task(task, {"spec": {**asked, "actionMessage": shorten(printable(message))}})
             case Judge(task=task, verdict=verdict):
                 changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
                 await self._merge_task(task, {"spec": {"verdict": changed}})
@@ -186,9 +161,19 @@ class Actuator:
                 metadata = {"annotations": {BASELINE_ANNOTATION: None}}
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case DropTask(task=task):
-                await self._kube.delete(TASKS, task.name, uid=task.uid)
+                await kube.delete(TASKS, task.name, uid=task.uid)
+            case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
+                await self._write_guard(action)
+            case CreateAgent():
+                await self._create_agent(action)
+            case DeleteAgent(pod=pod):
+                await kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
+            case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
+                pass  # done by the status write of the same plan, or merely reported
+            case _:
+                assert_never(action)
 
-    async def _write_guard(self, action: RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard) -> None:
+    async def _write_guard(self, action: GuardWrite) -> None:
         """Write the parameters, then the task: the answer in the task means that the parameters are in place."""
         if not isinstance(action, DeclineGuard):
             await self._guard.write(action.parameters, action.changes)
@@ -199,9 +184,16 @@ class Actuator:
     async def _merge_task(self, task: Task, patch: Json) -> None:
         await self._kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
 
-    async def _set_finalizers(self, finalizers: list[str]) -> None:
-        patch = {"metadata": {"finalizers": finalizers}}
-        await self._kube.merge(UPGRADES, self._upgrade.name, patch, resource_version=self._upgrade.resource_version)
+    async def _annotate(self, task: Task, annotations: dict[str, str]) -> None:
+        await self._merge_task(task, {"metadata": {"annotations": annotations}})
+
+    async def _replace_status(self, task: Task, status: TaskStatus) -> None:
+        version = task.resource_version
+        await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
+
+    async def _merge_upgrade(self, metadata: Json) -> None:
+        name, version = self._upgrade.name, self._upgrade.resource_version
+        await self._kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
 
     async def _set_schedulable(self, action: Cordon | RestoreCordon) -> None:
         """Cordon or uncordon the node, record the owner of the cordon in the same write, and tell others of it."""
@@ -246,18 +238,17 @@ class Actuator:
         except ConflictError:
             return  # an interrupted pass created it; the next pass reads what exists
 
-    async def _give_up(self, action: GiveUp) -> None:
-        task, now = action.task, self._kube.utcnow()
-        status = TaskStatus(
-            run_id=task.spec.run_id,
-            observed_generation=task.generation,
-            phase=action.phase,
-            reason=action.reason,
-            message=shorten(printable(action.message)),
-            finished_at=now,
-        )
-        version = task.resource_version
-        await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
+
+def _given_up(action: GiveUp, now: datetime) -> TaskStatus:
+    """Return the status that the node side did not write."""
+    return TaskStatus(
+        run_id=action.task.spec.run_id,
+        observed_generation=action.task.generation,
+        phase=action.phase,
+        reason=action.reason,
+        message=shorten(printable(action.message)),
+        finished_at=now,
+    )
 
 
 def cordon(by: Upgrade | None) -> Json:
