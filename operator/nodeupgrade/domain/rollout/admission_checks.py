@@ -20,11 +20,12 @@ from nodeupgrade.domain.rollout.actions import Claim, Cordon, NodeAction, StartT
 from nodeupgrade.domain.rollout.candidate import (
     Candidate,
     is_being_upgraded_for_others,
+    is_claimable,
     named,
     task_of_others,
     unsupported_version,
 )
-from nodeupgrade.domain.rollout.membership import is_claimable, is_orphaned, serves
+from nodeupgrade.domain.rollout.membership import is_orphaned, serves
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 

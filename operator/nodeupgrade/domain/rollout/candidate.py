@@ -1,4 +1,4 @@
-"""The facts about one node from which the admission checks decide."""
+"""A candidate: one node whose upgrade is considered, and whether its task can be claimed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
@@ -79,3 +80,12 @@ def task_of_others(candidate: Candidate) -> Task | None:
     ):
         return None
     return task
+
+
+def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
+    """Report whether another rollout's task may be taken over: rollout and run are over, and nothing is broken."""
+    if task.spec.upgrade_ref.uid in active_upgrades:
+        return False
+    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
+        return True
+    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED

@@ -16,7 +16,8 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release, Reopen
 from nodeupgrade.domain.rollout.budgets import StartDecision
-from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.rollout.candidate import is_claimable
+from nodeupgrade.domain.rollout.membership import resolve_artifact
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 

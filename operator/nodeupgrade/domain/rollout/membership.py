@@ -98,15 +98,6 @@ def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool
     return needs and fleet.claim_of(node.name) is None
 
 
-def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
-    """Report whether another rollout's task may be taken over: rollout and run are over, and nothing is broken."""
-    if task.spec.upgrade_ref.uid in active_upgrades:
-        return False
-    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
-        return True
-    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
-
-
 def serves(artifact: Artifact, platform: str) -> bool:
     """Report whether there is a kubelet for a platform; an image serves every platform that its index lists."""
     return artifact.image is not None or platform in {**(artifact.platforms or {}), **(artifact.pre_staged or {})}

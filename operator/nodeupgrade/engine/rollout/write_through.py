@@ -1,7 +1,7 @@
 """A KubeApi that updates the caches with the responses to our own writes, so that the next pass sees them."""
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from datetime import datetime
 
 from nodeupgrade.api.json import Json
@@ -54,10 +54,7 @@ class WriteThrough(TypedKube):
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""
-        async with self._refreshing(resource, body["metadata"]["name"]):
-            created = await self._kube.create(resource, body)
-        self._fleet.learn(resource, created)
-        return created
+        return await self._learnt(resource, body["metadata"]["name"], self._kube.create(resource, body))
 
     async def merge(
         self,
@@ -70,50 +67,48 @@ class WriteThrough(TypedKube):
         dry_run: bool = False,
     ) -> Json:
         """Merge a patch into an object."""
-        async with self._refreshing(resource, name):
-            merged = await self._kube.merge(
-                resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
-            )
-        if not dry_run:
-            self._fleet.learn(resource, merged)
-        return merged
+        write = self._kube.merge(
+            resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
+        )
+        return await self._learnt(resource, name, write, dry_run=dry_run)
 
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
         """Replace the whole status of an object."""
-        async with self._refreshing(resource, name):
-            replaced = await self._kube.replace_status(resource, name, status, resource_version=resource_version)
-        self._fleet.learn(resource, replaced)
-        return replaced
+        write = self._kube.replace_status(resource, name, status, resource_version=resource_version)
+        return await self._learnt(resource, name, write)
 
     async def set_condition(
         self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
     ) -> Json:
         """Set or remove one condition of an object."""
-        async with self._refreshing(resource, name):
-            written = await self._kube.set_condition(resource, name, kind, condition, resource_version=resource_version)
-        self._fleet.learn(resource, written)
-        return written
+        write = self._kube.set_condition(resource, name, kind, condition, resource_version=resource_version)
+        return await self._learnt(resource, name, write)
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object."""
-        async with self._refreshing(resource, name, uid):
+        try:
             await self._kube.delete(resource, name, uid=uid)
+        except (ConflictError, NotFoundError, UnavailableError):
+            await self._refresh(resource, name, uid)
+            raise
         await self._refresh(resource, name, uid)
 
     async def server_version(self) -> str:
         """Return the ``gitVersion`` of the API server."""
         return await self._kube.server_version()
 
-    @contextlib.asynccontextmanager
-    async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
-        """Refresh the cached object if the write fails because it has changed or is gone, or was not answered."""
+    async def _learnt(self, resource: Resource, name: str, write: Awaitable[Json], *, dry_run: bool = False) -> Json:
+        """Store the result of a write; if it fails since the object has changed or is gone, or no answer came, refresh."""
         try:
-            yield
+            written = await write
         except (ConflictError, NotFoundError, UnavailableError):
-            await self._refresh(resource, name, uid)
+            await self._refresh(resource, name, None)
             raise
+        if not dry_run:
+            self._fleet.learn(resource, written)
+        return written
 
     async def _refresh(self, resource: Resource, name: str, uid: str | None) -> None:
         if not self._fleet.follows(resource):
