@@ -100,7 +100,7 @@ class WriteThrough(TypedKube):
         return await self._kube.server_version()
 
     async def _learnt(self, resource: Resource, name: str, write: Awaitable[Json], *, dry_run: bool = False) -> Json:
-        """Store the result of a write; if it fails since the object has changed or is gone, or no answer came, refresh."""
+        """Store the result of a write; refresh if the object has changed or is gone, or if no answer came."""
         try:
             written = await write
         except (ConflictError, NotFoundError, UnavailableError):
