@@ -193,7 +193,7 @@ def _preview(rollout: RolloutView) -> PlanSummary | None:
     """Summarise the results of ``action: Plan``; under other actions, keep the previous summary."""
     if rollout.spec.action is not RolloutAction.PLAN:
         return rollout.upgrade.status.preview
-    checked = [s.task for s in rollout.members.values() if _was_checked(s)]
+    checked = [s.task for s in rollout.members.values() if s.place is Place.CHECKED or s.outcome is not None]
     previews = [task.reported.preview or Preview() for task in checked if task is not None]
     return PlanSummary(
         checked=len(checked),
@@ -201,10 +201,6 @@ def _preview(rollout: RolloutView) -> PlanSummary | None:
         rewritten=sum(each.rewritten for each in previews),
         would_restart=sum(each.would_restart for each in previews),
     )
-
-
-def _was_checked(member: NodeState) -> bool:
-    return member.place is Place.CHECKED or member.outcome is not None
 
 
 def _state(rollout: RolloutView, index: int) -> WaveState:

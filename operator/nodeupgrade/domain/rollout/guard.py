@@ -9,7 +9,7 @@ one ConfigMap lists. For a node, it has up to three keys, each with a time as it
 - ``lifted_<node>``: when both were removed; the policies do not read it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -102,17 +102,6 @@ def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
 def own_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
     """Return when the guard of the Node itself ends, or None if it has none."""
     return _moment(parameters.data.get(_NODE_KEY + node, ""))
-
-
-def lifted_at(parameters: GuardParameters, node: NodeName) -> datetime | None:
-    """Return when the guard of the Node was lifted, or None if it was not."""
-    return _moment(parameters.data.get(_LIFTED_KEY + node, ""))
-
-
-def stale_keys(parameters: GuardParameters, flying: Iterable[NodeName], now: datetime) -> tuple[str, ...]:
-    """Return the outdated keys of nodes that are not in flight, left by an operator that was interrupted."""
-    used = {key for node in flying for key in keys_of(parameters, node)}
-    return tuple(sorted(key for key, value in parameters.data.items() if key not in used and _is_over(value, now)))
 
 
 def left_over(
@@ -213,14 +202,8 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     decided = None if task.verdict is None else task.verdict.decided_at
     if decided is None or now > decided + LIFTING:
         return None
-    message = f"node {task.name} is not guarded any more"
-    return LiftGuard(
-        task=task,
-        parameters=fleet.guard,
-        changes=dict.fromkeys(keys),
-        reason=Reason.GUARD_LIFTED,
-        message=message,
-    )
+    message, changes = f"node {task.name} is not guarded any more", dict.fromkeys(keys)
+    return LiftGuard(task=task, parameters=fleet.guard, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
 
 
 def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
@@ -232,19 +215,15 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     if parameters is None or (ends := own_end(parameters, task.name)) is None or now >= ends + NODE_LOOK:
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
-    return LiftGuard(
-        task=task,
-        parameters=parameters,
-        changes=ended(task.name, now),
-        reason=Reason.GUARD_LIFTED,
-        message=message,
-    )
+    changes = ended(task.name, now)
+    return LiftGuard(task=task, parameters=parameters, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
 
 
 def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
     """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
     if fleet.guard is not None:
-        ends = lifted_at(fleet.guard, task.name) or own_end(fleet.guard, task.name)
+        lifted = _moment(fleet.guard.data.get(_LIFTED_KEY + task.name, ""))
+        ends = lifted or own_end(fleet.guard, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
         written = entries(task.name, runs_by, task.spec.verify)
         ends = max(map(datetime.fromisoformat, written.values()))
@@ -323,7 +302,8 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
 def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
     """Return outdated keys left by an interrupted operator; nodes in flight in any rollout keep theirs."""
     flying = {*fleet.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
-    return stale_keys(parameters, flying, now)
+    used = {key for node in flying for key in keys_of(parameters, node)}
+    return tuple(sorted(key for key, value in parameters.data.items() if key not in used and _is_over(value, now)))
 
 
 def _until(runs_by: datetime) -> str:

@@ -55,7 +55,8 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
         return Plan(actions=_leave(fleet, now, abandoned=bool(flying)))
     if upgrade.finished and not flying and not upgrade.retry_asked:
         return Plan()
-    if upgrade.finished and upgrade.retry_asked and _was_aborted(upgrade):
+    aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
+    if upgrade.finished and upgrade.retry_asked and aborted:
         return Plan(actions=_ignore_retry(upgrade))
     freed = tuple(fleet.done[name] for name in flying if name in fleet.done)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
@@ -160,10 +161,6 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
         return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
-
-
-def _was_aborted(upgrade: Upgrade) -> bool:
-    return upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
 
 def _ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:

@@ -132,11 +132,6 @@ class Running:
         if not self._seen:
             self._look(last=True)
 
-    def is_right(self) -> bool:
-        """Report whether the right program runs now."""
-        unit = self.node.services.status(self.plan.swap.unit)
-        return self.stamp is None or self.node.kubelet.program_stamp(unit.main_pid) == self.stamp
-
     def _look(self, *, last: bool) -> None:
         unit = self.node.services.status(self.plan.swap.unit)
         found = self.node.kubelet.program_stamp(unit.main_pid)
