@@ -85,9 +85,9 @@ def _came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> b
     """
     if fleet.upgrade.status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT:
         return False
-    if node.name in spec.nodes.names or any(each.node == node.name for each in kept(fleet.upgrade.status).listed):
+    if node.name in spec.nodes.names or not needs_claim(fleet, spec, node):
         return False
-    return needs_claim(fleet, spec, node)
+    return all(each.node != node.name for each in kept(fleet.upgrade.status).listed)
 
 
 def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:

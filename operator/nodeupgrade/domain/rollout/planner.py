@@ -58,7 +58,8 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
     if upgrade.finished and upgrade.retry_asked and aborted:
         return Plan(actions=_ignore_retry(upgrade))
-    freed = tuple(fleet.done[name] for name in flying if name in fleet.done)
+    done = fleet.done
+    freed = tuple(done[name] for name in flying if name in done)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return Plan(actions=_reject(fleet, freed, spec, now))
     if not upgrade.has_finalizer and not upgrade.deleting:
@@ -76,7 +77,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     decision, wave_ends = _prepared(rollout, decision, preparations, due), _wave_ends(rollout)
     # The end of a wave is put on record before the next one begins. A node that is freed may be admitted again by a
     # later plan, which has read that it was.
-    chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in fleet.done]
+    chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
     ready = [member for member in chosen if member.node in fleet.pods]
     entries = () if wave_ends else _entries(rollout, ready, decision)
 
