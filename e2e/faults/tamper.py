@@ -8,7 +8,9 @@ from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
 from e2e.lab.cluster.deploy import FAILPOINTS
 from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.failpoints import WRONG_HASH, When, at
@@ -20,7 +22,13 @@ WRONG = HashValue("deadbeef")
 
 def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
     """Change a container's stored hash and return the old one, which the runtime serves until its restart."""
-    runtime = ContainerdRuntime(cluster.node.containerd_socket, processes=ProcessTable(cluster.node.root / "proc"))
+    root = cluster.node.root
+    runtime = ContainerdRuntime(
+        cluster.node.containerd_socket,
+        processes=ProcessTable(root / "proc"),
+        files=HostFiles(root),
+        services=SystemdManager(root=root),
+    )
     try:
         image = runtime.before_images([ContainerId(container)])[ContainerId(container)]
         runtime.rewrite([(image, StoredHashes(container=value))])

@@ -47,13 +47,13 @@ class Storage:
 
     def __init__(self) -> None:
         self.disk = ModelDisk()
-        self.store = SpecificationStore(HostFiles(disk=self.disk), lives=lambda _process: True)
+        self.store = SpecificationStore(HostFiles(disk=self.disk), lambda _process: True, lambda: STORAGE)
         for container_id in IDS:
             made = specification(container_id, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox=POD)
             self.disk.put(config(container_id), go_json(made, indent=True).encode())
             self.disk.put(state(container_id), RUNS)
         self.disk.put(state(POD), RUNS)
-        self.images = list(self.store.before_images(STORAGE, IDS).values())
+        self.images = list(self.store.before_images(IDS).values())
         self.calls = 0
 
     def die_at(self, number: int) -> None:
@@ -186,5 +186,5 @@ def test_a_restored_storage_is_what_it_was() -> None:
     restored(storage)
 
     assert files(storage) == files(Storage())
-    images: list[BeforeImage] = list(storage.store.before_images(STORAGE, IDS).values())
+    images: list[BeforeImage] = list(storage.store.before_images(IDS).values())
     assert images == storage.images

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
 from nodeupgrade.adapters.bundle import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.cri.runtime import NodeRuntime
 from nodeupgrade.adapters.crio import CrioRuntime
 from nodeupgrade.adapters.docker import DockerRuntime
 from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
@@ -28,8 +28,6 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.credentials import carried, parse
-from nodeupgrade.ports.runtime import ContainerRuntime
-from nodeupgrade.ports.services import ServiceManager
 
 __all__ = [
     "Watchdog",
@@ -159,41 +157,14 @@ def node_on_host(plan: RunPlan) -> Node:
 # Registers the supported container runtimes, one line each: see docs/adding-a-runtime.md.
 
 
-class RuntimeAdapter(Protocol):
-    """Builds the port to the runtime of one node, without connecting to it."""
-
-    @property
-    def kind(self) -> RuntimeKind:
-        """The properties that this runtime has on every node."""
-
-    def __call__(
-        self,
-        socket: Path,
-        *,
-        processes: ProcessTable,
-        files: HostFiles,
-        services: ServiceManager,
-        prefix: tuple[str, ...],
-    ) -> ContainerRuntime:
-        """Build the port.
-
-        Args:
-            socket: the kubelet's CRI endpoint, as this process sees it.
-            processes: the node's processes.
-            files: the node's files.
-            services: the node's units.
-            prefix: the command prefix for the node's programs, for example ``("chroot", "/host")`` in a pod.
-        """
-
-
-RUNTIMES: tuple[RuntimeAdapter, ...] = (
+RUNTIMES: tuple[type[NodeRuntime], ...] = (
     ContainerdRuntime,
     DockerRuntime,
     CrioRuntime,
 )  # fmt: skip
 
 
-def runtime_named(name: str) -> RuntimeAdapter:
+def runtime_named(name: str) -> type[NodeRuntime]:
     """Return the adapter of a runtime by the name that the CRI and the Node's status report.
 
     Raises:

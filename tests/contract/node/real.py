@@ -16,8 +16,6 @@ from e2e.lab.process import wait_until
 from nodeupgrade.adapters.bundle import build
 from nodeupgrade.adapters.containerd import ContainerdRuntime, store
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
-from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.proc import ProcessTable
@@ -76,15 +74,16 @@ class ContainerdWorld:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.processes = ProcessTable(node.root / "proc")
+        self.services = systemd(node)
         self.runtime = ContainerdRuntime(
             node.containerd_socket,
             processes=self.processes,
             files=HostFiles(node.root),
+            services=self.services,
             prefix=tuple(node.command()),
         )
-        self.client = ContainerdClient(Connection(node.containerd_socket, metadata=NAMESPACE))
+        self.store = store.MetadataStore(self.runtime.connection)
         self.pods = CriPods(node.containerd_socket, IMAGE)
-        self.services = systemd(node)
 
     @property
     def unit(self) -> UnitStatus:
@@ -104,11 +103,11 @@ class ContainerdWorld:
 
     def write(self, container_id: ContainerId, type_url: str, data: bytes) -> None:
         """Store any metadata whatever."""
-        self.client.update_extensions(store.EXTENSION, [(container_id, Any(type_url=type_url, value=data))])
+        self.store.update([(container_id, Any(type_url=type_url, value=data))])
 
     def record(self, container_id: ContainerId) -> pb.Container:
         """The record as stored."""
-        [record] = self.client.get_all([container_id])
+        [record] = self.store.records([container_id])
         return record
 
     def restart(self) -> None:

@@ -9,8 +9,7 @@ from shlex import quote
 
 from google.protobuf.any_pb2 import Any
 
-from nodeupgrade.adapters.containerd import store
-from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, update_extension
+from nodeupgrade.adapters.containerd.store import NAMESPACE, UPDATE, update_of
 from nodeupgrade.adapters.cri import Call, framed
 from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -30,13 +29,12 @@ class Remedy:
 
 
 def remedy(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
-    """Return the updates that HashStore.restore() makes, encoded for the wire."""
+    """Return the updates that MetadataStore.restore() makes, encoded for the wire."""
     all_changes = tuple(changes)
     restore = []
     for image, _ in all_changes:
         value = Any(type_url=image.encoding, value=image.data)
-        request = update_extension(store.EXTENSION, image.container_id, value)
-        restore.append(Call(path=UPDATE.path, frame=framed(request)))
+        restore.append(Call(path=UPDATE.path, frame=framed(update_of(image.container_id, value))))
     return Remedy(socket=socket, restore=tuple(restore), listing=listing, wrong=wrong_hashes(all_changes))
 
 

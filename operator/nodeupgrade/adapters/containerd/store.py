@@ -4,122 +4,106 @@ containerd has no compare-and-set, so this is safe only while nothing else write
 while no kubelet runs: the only other writer is the CRI's UpdateContainerResources.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.adapters.containerd.client import ContainerdClient
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
-from nodeupgrade.adapters.cri.client import (
-    Listing,
-    Statuses,
-    container_of,
-    in_order,
-    is_ready,
-    is_running,
-    sandbox_of,
-    uses_host_network,
-)
-from nodeupgrade.adapters.cri.stored import HashText, conflict, gone
+from nodeupgrade.adapters.cri.client import Listing, Statuses, inventory_of, uses_host_network
+from nodeupgrade.adapters.cri.connection import Connection, UnaryMethod
+from nodeupgrade.adapters.cri.stored import HashStore, HashText
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
-from nodeupgrade.api.values import ContainerId, PodRef
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, Process, SandboxInstance, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, Process
 from nodeupgrade.ports.runtime import BeforeImage
 
+NAMESPACE = (("containerd-namespace", "k8s.io"),)
+"""Metadata of every call: Kubernetes' containers live in containerd's ``k8s.io`` namespace."""
+GET = UnaryMethod("/containerd.services.containers.v1.Containers/Get", pb.GetContainerResponse)
+UPDATE = UnaryMethod("/containerd.services.containers.v1.Containers/Update", pb.UpdateContainerResponse)
 
-class HashStore:
-    """The hashes stored in one containerd."""
 
-    def __init__(self, client: ContainerdClient) -> None:
-        self._client = client
+class MetadataStore(HashStore["StoredMetadata"]):
+    """The container records of one containerd, through its own API and not its CRI plugin.
+
+    Args:
+        connection: connection to containerd's socket, with NAMESPACE as its metadata.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Return the stored metadata by container; missing containers are left out.
-
-        Raises:
-            OddMetadata: the metadata of a container cannot be rewritten.
-        """
-        return {ContainerId(record.id): _image(record) for record in self._client.get_all(ids)}
-
-    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
-
-        A container that already has the wanted document is left alone.
-
-        Raises:
-            MetadataConflict: the stored document is neither the before-image nor the wanted one.
-            ContainerGone: there is no such container.
-            OddMetadata: a before-image cannot be rewritten.
-        """
-        wanted = {
-            image.container_id: (
-                image,
-                StoredMetadata(image.container_id, image.data, image.encoding).rewritten(hashes),
+        found = map(StoredMetadata.of, self.records(ids))
+        return {
+            each.container_id: BeforeImage(
+                container_id=each.container_id, encoding=each.type_url, data=each.data, hashes=each.hashes()
             )
-            for image, hashes in changes
+            for each in found
         }
-        records = self._records(wanted)
-        writes: dict[ContainerId, Packed] = {}
-        for container_id, (image, data) in wanted.items():
-            stored = records[container_id].extensions[EXTENSION]
-            if (stored.type_url, stored.value) == (image.encoding, data):
-                continue
-            if (stored.type_url, stored.value) != (image.encoding, image.data):
-                raise conflict(container_id, "metadata")
-            writes[container_id] = Packed(type_url=image.encoding, value=data)
-        self._put(records, writes)
 
-    def restore(self, image: BeforeImage) -> None:
-        """Store the bytes of the before-image again.
+    def text(self, image: BeforeImage) -> "StoredMetadata":
+        return StoredMetadata(image.container_id, image.data, image.encoding)
 
-        Raises:
-            MetadataConflict: the stored document differs from the before-image in more than its hashes.
-            ContainerGone: there is no such container.
-        """
-        records = self._records([image.container_id])
-        stored = records[image.container_id].extensions[EXTENSION]
-        if (stored.type_url, stored.value) == (image.encoding, image.data):
-            return
-        present = StoredMetadata(image.container_id, stored.value, stored.type_url)
-        present.require_other_hashes_only(image.hashes, image.data, "metadata")
-        self._put(records, {image.container_id: Packed(type_url=image.encoding, value=image.data)})
+    def present(self, texts: Iterable["StoredMetadata"]) -> Iterable["StoredMetadata"]:
+        wanted = {text.container_id: text for text in texts}
+        return map(StoredMetadata.of, _all_of(wanted, self.records(wanted)))
 
-    def _records(self, ids: Collection[ContainerId]) -> dict[ContainerId, pb.Container]:
-        return _all_of(ids, self._client.get_all(ids))
-
-    def _put(self, before: Mapping[ContainerId, pb.Container], writes: Mapping[ContainerId, Packed]) -> None:
-        after = _all_of(writes, self._client.update_extensions(EXTENSION, writes.items()))
-        for container_id, value in writes.items():
+    def put(self, texts: Iterable["StoredMetadata"]) -> None:
+        writes = {text.container_id: text for text in texts}
+        updated = self.update((text.container_id, text.packed) for text in writes.values())
+        for after in _all_of(writes, updated):
+            text = writes[ContainerId(after.id)]
             expected = pb.Container()
-            expected.CopyFrom(before[container_id])
-            expected.extensions[EXTENSION].CopyFrom(value)
-            expected.updated_at.CopyFrom(after[container_id].updated_at)
-            if after[container_id] != expected:
+            expected.CopyFrom(text.record)
+            expected.extensions[EXTENSION].CopyFrom(text.packed)
+            expected.updated_at.CopyFrom(after.updated_at)
+            if after != expected:
                 raise StepFailed(
-                    f"cannot trust the update of container {container_id} because containerd wrote something else "
-                    "than it was asked to; the bytes to put back are in the journal"
+                    f"cannot trust the update of container {after.id} because containerd wrote something else than it "
+                    "was asked to; the bytes to put back are in the journal"
                 )
 
+    def records(self, ids: Iterable[str]) -> list[pb.Container]:
+        """Return the stored container records; missing containers are left out."""
+        answers = self._connection.ask_all(GET, (pb.GetContainerRequest(id=i) for i in ids))
+        return [answer.container for answer in answers if answer is not None]
 
-def _all_of(ids: Collection[ContainerId], records: Iterable[pb.Container]) -> dict[ContainerId, pb.Container]:
-    found = {ContainerId(record.id): record for record in records}
-    for container_id in ids:
+    def update(self, values: Iterable[tuple[str, Packed]]) -> list[pb.Container]:
+        """Replace the metadata of several records, and nothing else. The change is on disk when this returns.
+
+        All requests are sent at once, to save round trips; containerd processes them one after the other.
+
+        Returns:
+            The whole records as containerd wrote them; missing containers are left out.
+        """
+        answers = self._connection.call_all(UPDATE, [update_of(*value) for value in values])
+        return [answer.container for answer in answers if answer is not None]
+
+
+def update_of(container_id: str, value: Packed) -> pb.UpdateContainerRequest:
+    """Return the request that replaces the metadata of one record.
+
+    The mask must name exactly that extension: with no mask, or with bare ``extensions``, containerd replaces the whole
+    record or map by what the request holds. The Any is built by hand, since Pack() puts ``type.googleapis.com/`` before
+    the type URL, which containerd stores and then cannot read.
+    """
+    record = pb.Container(id=container_id, extensions={EXTENSION: value})
+    return pb.UpdateContainerRequest(container=record, update_mask=FieldMask(paths=[f"extensions.{EXTENSION}"]))
+
+
+def _all_of(texts: Mapping[ContainerId, "StoredMetadata"], records: list[pb.Container]) -> list[pb.Container]:
+    found = {record.id for record in records}
+    for container_id, text in texts.items():
         if container_id not in found:
-            raise gone(container_id, runtime=RUNTIME)
-    return found
-
-
-def _image(record: pb.Container) -> BeforeImage:
-    stored = record.extensions[EXTENSION]
-    container_id = ContainerId(record.id)
-    hashes = StoredMetadata(container_id, stored.value, stored.type_url).hashes()
-    return BeforeImage(container_id=container_id, encoding=stored.type_url, data=stored.value, hashes=hashes)
+            raise text.gone()
+    return records
 
 
 # Builds the Inventory of a node from the answers of the CRI and containerd, and from ``/proc``.
@@ -133,24 +117,23 @@ SHIM = "containerd-shim"
 
 def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) -> Inventory:
     """Build the inventory."""
-    pods, node_network = listing.pods(), processes.network(INIT)
-    return in_order(
-        (_container(c, listing, statuses, processes, pods) for c in listing.containers),
-        (_sandbox(s, listing, statuses, processes, node_network) for s in listing.sandboxes),
-    )
+    node_network = processes.network(INIT)
 
+    def host_network(stat: Stat | None, sandbox: str) -> bool:
+        if (status := statuses.sandboxes.get(sandbox)) is not None:
+            return uses_host_network(status)
+        return stat is not None and processes.network(stat.pid) == node_network
 
-def _container(
-    item: cri.Container, listing: Listing, statuses: Statuses, processes: ProcessTable, pods: Mapping[str, PodRef]
-) -> ContainerInstance:
-    status = statuses.containers.get(item.id)
-    stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
-    return container_of(
-        item,
-        status,
-        pods,
-        process=None if stat is None else stat.process,
-        monitor=_shim_of_pods(stat, processes) if status and stat else None,
+    def shim(stat: Stat, container: str) -> Process | None:
+        return _shim_of_pods(stat, processes) if container in statuses.containers else None
+
+    def shim_of_sandbox(stat: Stat, _sandbox: str) -> Process | None:
+        """Return its parent, unless the shim that started it died: another parent has adopted it."""
+        parent = processes.stat(stat.parent)
+        return parent.process if parent and parent.command == SHIM else None
+
+    return inventory_of(
+        listing, statuses, processes, monitor=shim, pod_monitor=shim_of_sandbox, host_network=host_network
     )
 
 
@@ -159,23 +142,6 @@ def _shim_of_pods(stat: Stat, processes: ProcessTable) -> Process | None:
     parent = processes.stat(stat.parent)
     arguments = processes.arguments(stat.parent) if parent is not None and parent.command == SHIM else None
     return parent.process if parent and arguments and PurePosixPath(arguments[0]).name == SHIM_OF_PODS else None
-
-
-def _sandbox(
-    item: cri.PodSandbox, listing: Listing, statuses: Statuses, processes: ProcessTable, node_network: str | None
-) -> SandboxInstance:
-    stat = processes.stat(listing.pids.get(item.id, 0)) if is_ready(item) else None
-    # The shim starts the sandbox's first process and adopts orphans; another parent means that the shim died.
-    parent = processes.stat(stat.parent) if stat else None
-    status = statuses.sandboxes.get(item.id)
-    in_node = stat is not None and processes.network(stat.pid) == node_network
-    return sandbox_of(
-        item,
-        status,
-        host_network=uses_host_network(status) if status else in_node,
-        process=stat.process if stat else None,
-        monitor=parent.process if parent and parent.command == SHIM else None,
-    )
 
 
 # Replaces the hashes in a container's stored metadata and leaves every other byte unchanged.
@@ -189,16 +155,28 @@ def _sandbox(
 EXTENSION = "io.cri-containerd.container.metadata"
 TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
 VERSION = "v1"
-RUNTIME = "containerd"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadata(HashText):
     """The metadata of one container."""
 
-    RUNTIME = RUNTIME
+    RUNTIME = "containerd"
+    WHAT = "metadata"
 
     type_url: str = TYPE_URL
+    record: pb.Container = field(default_factory=pb.Container, compare=False)  # the whole record, if it was read
+
+    @classmethod
+    def of(cls, record: pb.Container) -> Self:
+        """Return the metadata in a record."""
+        stored = record.extensions[EXTENSION]
+        return cls(ContainerId(record.id), stored.value, stored.type_url, record)
+
+    @property
+    def packed(self) -> Packed:
+        """The value of the extension."""
+        return Packed(type_url=self.type_url, value=self.data)
 
     def values(self) -> Mapping[str, object]:
         return self._annotations(self._document())

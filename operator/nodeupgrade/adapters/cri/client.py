@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
+from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import (
@@ -270,6 +271,60 @@ def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[Sandbo
     )
 
 
+def inventory_of(
+    listing: Listing,
+    statuses: Statuses,
+    processes: ProcessTable,
+    *,
+    monitor: Callable[[Stat, str], Process | None],
+    pod_monitor: Callable[[Stat, str], Process | None],
+    host_network: Callable[[Stat | None, str], bool],
+    created: Mapping[str, int] | None = None,
+) -> Inventory:
+    """Build the inventory of a node from the answers of the CRI, and from ``/proc``.
+
+    Args:
+        listing: all records.
+        statuses: those that were requested.
+        processes: the node's.
+        monitor: returns the monitor of a container, by its first process and its id.
+        pod_monitor: returns the monitor of a sandbox in the same way.
+        host_network: reports whether a sandbox is in the node's network.
+        created: when containers were created, where the list does not tell.
+    """
+    pods = listing.pods()
+    containers, sandboxes = [], []
+    for item in listing.containers:
+        stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
+        container = container_of(
+            item,
+            statuses.containers.get(item.id),
+            pods,
+            process=None if stat is None else stat.process,
+            monitor=None if stat is None else monitor(stat, item.id),
+        )
+        containers.append(replace(container, created_at=(created or {}).get(item.id, container.created_at)))
+    for pod in listing.sandboxes:
+        stat = processes.stat(listing.pids.get(pod.id, 0)) if is_ready(pod) else None
+        status = statuses.sandboxes.get(pod.id)
+        sandboxes.append(
+            SandboxInstance(
+                id=SandboxId(pod.id),
+                pod=pod_of(pod),
+                ready=is_ready(pod),
+                attempt=pod.metadata.attempt,
+                created_at=pod.created_at,
+                host_network=host_network(stat, pod.id),
+                process=None if stat is None else stat.process,
+                monitor=None if stat is None else pod_monitor(stat, pod.id),
+                ip=status.status.network.ip if status else None,
+                config_source=pod.annotations.get(CONFIG_SOURCE),
+                static_hash=pod.annotations.get(CONFIG_HASH),
+            )
+        )
+    return in_order(containers, sandboxes)
+
+
 def container_of(
     item: pb.Container,
     status: pb.ContainerStatusResponse | None,
@@ -293,30 +348,6 @@ def container_of(
         process=process,
         monitor=monitor,
         exit_code=status.status.exit_code if status and state is ContainerState.EXITED else None,
-    )
-
-
-def sandbox_of(
-    item: pb.PodSandbox,
-    status: pb.PodSandboxStatusResponse | None,
-    *,
-    host_network: bool,
-    process: Process | None,
-    monitor: Process | None,
-) -> SandboxInstance:
-    """Build a sandbox from its record, and its address from its status if that was requested."""
-    return SandboxInstance(
-        id=SandboxId(item.id),
-        pod=pod_of(item),
-        ready=is_ready(item),
-        attempt=item.metadata.attempt,
-        created_at=item.created_at,
-        host_network=host_network,
-        process=process,
-        monitor=monitor,
-        ip=status.status.network.ip if status else None,
-        config_source=item.annotations.get(CONFIG_SOURCE),
-        static_hash=item.annotations.get(CONFIG_HASH),
     )
 
 

@@ -1,49 +1,116 @@
-"""What the runtimes that serve the CRI have in common, of the port ContainerRuntime (ports.runtime)."""
+"""What runtimes have in common, of the port ContainerRuntime (ports.runtime)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.client import CriClient
 from nodeupgrade.adapters.cri.connection import Connection
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.adapters.cri.stored import HashStore
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc import ProcessTable, clients, listener
+from nodeupgrade.adapters.proc.processes import NodeProgram
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.runtime import RestartTuning, RuntimeClients, RuntimeKind, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.ports.runtime import BeforeImage, ContainerRuntime, RuntimeInfo
+from nodeupgrade.ports.services import ServiceManager
 
 INFO_LEVEL = re.compile(r'level=info|"level":"info"')
 SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
 
 
-class CriRuntime:
-    """A runtime of one node, reached through its socket.
+@dataclass(eq=False)
+class NodeRuntime(ContainerRuntime):
+    """A runtime of one node, reached through its socket."""
 
-    Args:
-        socket: the runtime's socket.
-        processes: the node's processes.
-        metadata: metadata of every call.
-        timeout: seconds for one call.
-        patience: seconds for which a read is retried while the runtime is unavailable.
-    """
+    kind: ClassVar[RuntimeKind]
+    SYSTEMDS_SOCKET_STAYS: ClassVar = True
+    """Whether a socket that systemd opens for the runtime outlives its restart."""
 
+    socket: Path  # as this process sees it
+    _: KW_ONLY
+    processes: ProcessTable
+    files: HostFiles
+    services: ServiceManager
+    prefix: tuple[str, ...] = ()  # of commands that run the runtime's program, such as ``("chroot", "/host")`` in a pod
+    timeout: float = 10.0  # seconds for one call
+    patience: float = 2.0  # seconds for which a read is repeated while the runtime is unavailable
+    program: NodeProgram = field(init=False)
+    store: HashStore[Any] = field(init=False)
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        return self.store.before_images(ids)
+
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        self.store.rewrite(changes)
+
+    def restore(self, image: BeforeImage) -> None:
+        self.store.restore(image)
+
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
+        """Do nothing: a starting runtime asks about every container that it finds running."""
+        return frozenset()
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        return frozenset(process for process in processes if self.processes.lives(process))
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return who uses a socket that the runtime listens on, be it for another protocol."""
+        with_systemds = not self.SYSTEMDS_SOCKET_STAYS
+        return clients(running, inventory, self.processes, self.files, with_systemds=with_systemds)
+
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
+        """Change nothing: there is no limit of time within which monitors have to answer a starting runtime."""
+        return RestartTuning()
+
+    def _version_on_disk(self, unit: UnitStatus) -> str | None:
+        """Return the version of the program that a restart would start."""
+        return self.program.version(unit.program) if unit.program else None
+
+    def _is_down(self) -> bool:
+        return self.services.status(self.kind.unit).active_state in {"inactive", "failed"}
+
+
+class CriRuntime(NodeRuntime):
+    """A runtime that serves the CRI."""
+
+    METADATA: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Metadata of every call."""
     STOP_REQUEST: ClassVar[re.Pattern[str]]
     """Finds a request to stop or remove something in a line of the log at level info; the id is its group."""
 
-    def __init__(
-        self,
-        socket: Path,
-        *,
-        processes: ProcessTable,
-        metadata: tuple[tuple[str, str], ...] = (),
-        timeout: float,
-        patience: float,
-    ) -> None:
-        self._socket = socket
-        self._connection = Connection(socket, metadata=metadata, timeout=timeout, patience=patience)
-        self._cri = CriClient(self._connection)
-        self._processes = processes
+    def __post_init__(self) -> None:
+        self.connection = Connection(self.socket, metadata=self.METADATA, timeout=self.timeout, patience=self.patience)
+        self.cri = CriClient(self.connection)
 
-    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        return frozenset(process for process in processes if self._processes.lives(process))
+    def info(self) -> RuntimeInfo:
+        answer = self.connection.retry(self.cri.version)
+        process, unit = listener(self.socket, self.processes), self.services.status(self.kind.unit)
+        # A process that is not the unit's was started by a unit of another name, whose program is unknown.
+        of_unit = process is None or unit.main_pid == process.pid
+        return RuntimeInfo(
+            name=answer.runtime_name,
+            version=answer.runtime_version.removeprefix("v"),
+            cri_versions=tuple(version.value for version in self.cri.served()),
+            binary_version=self._version_on_disk(unit) if of_unit else None,
+            cgroup_driver=self.cri.cgroup_driver(),
+            process=process,
+            places=self._places(),
+            images=self.cri.image_filesystem(),
+        )
+
+    def _places(self) -> RuntimePlaces | None:
+        raise NotImplementedError
+
+    def _listed(self) -> tuple[tuple[pb.Container, ...], tuple[pb.PodSandbox, ...]]:
+        """List all containers and sandboxes, in two calls at the same moment."""
+        get_containers, get_sandboxes = self.cri.start_containers(), self.cri.start_sandboxes()
+        return tuple(get_containers().containers), tuple(get_sandboxes().items)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return ``None`` if the log is inconclusive: it has no line at level info, or lines were dropped."""
@@ -58,8 +125,8 @@ class CriRuntime:
         return frozenset(stopped) if logs_info else None
 
     def wait_until_answering(self, timeout: float) -> None:
-        self._cri.wait_until_listing(timeout)
+        self.cri.wait_until_listing(timeout)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
-        self._connection.close()
+        self.connection.close()

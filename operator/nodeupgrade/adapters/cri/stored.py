@@ -6,10 +6,10 @@ its text, and everything else is proven to be unchanged.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from nodeupgrade.adapters.cri.client import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed, served_annotation
 from nodeupgrade.adapters.cri.connection import Call
@@ -25,25 +25,6 @@ KEYS = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
 
 class OddMetadata(StepFailed):
     """Stored metadata has an unknown form and must not be changed."""
-
-
-def conflict(container_id: ContainerId, what: str) -> MetadataConflict:
-    """Return the error about metadata that somebody else wrote meanwhile.
-
-    Args:
-        what: the metadata, such as ``configuration``.
-    """
-    return MetadataConflict(
-        f"cannot change the stored hash of container {container_id} because its {what} is not what was read before; "
-        "somebody else wrote it, and it was left as it is"
-    )
-
-
-def gone(container_id: ContainerId, *, runtime: str) -> ContainerGone:
-    """Return the error about a container that the runtime does not have."""
-    return ContainerGone(
-        f"cannot change the stored hash of container {container_id} because {runtime} no longer holds it"
-    )
 
 
 def entry(name: str, value: str) -> bytes:
@@ -62,6 +43,8 @@ class HashText(ABC):
     NAMES: ClassVar[tuple[str, str]] = KEYS
     """The names of the two hashes in the text."""
     KIND: ClassVar[str] = "annotation"
+    WHAT: ClassVar[str]
+    """What the text is, such as ``configuration``."""
 
     container_id: ContainerId
     data: bytes
@@ -117,13 +100,8 @@ class HashText(ABC):
             raise self.odd("replacing the hash would change more than the hash")
         return result
 
-    def require_other_hashes_only(self, image: StoredHashes, before: bytes, what: str) -> None:
-        """Require that this text differs from a before-image in nothing but hashes.
-
-        Args:
-            image: the hashes of the before-image.
-            before: its bytes.
-            what: see conflict().
+    def require_other_hashes_only(self, image: StoredHashes, before: bytes) -> None:
+        """Require that this text differs from a before-image, given by its hashes and bytes, in nothing but hashes.
 
         Raises:
             MetadataConflict: it differs in more.
@@ -132,8 +110,8 @@ class HashText(ABC):
             if self.rewritten(image) == before:
                 return
         except OddMetadata as error:
-            raise conflict(self.container_id, what) from error
-        raise conflict(self.container_id, what)
+            raise self.conflict() from error
+        raise self.conflict()
 
     def json(self, data: bytes, what: str) -> Any:
         """Parse JSON of the text."""
@@ -148,6 +126,98 @@ class HashText(ABC):
             f"cannot change the stored hash of container {self.container_id} because {why}; "
             f"it was left as it is, report this with your version of {self.RUNTIME}"
         )
+
+    def conflict(self) -> MetadataConflict:
+        """Return the error about a text that somebody else wrote meanwhile."""
+        return MetadataConflict(
+            f"cannot change the stored hash of container {self.container_id} because its {self.WHAT} is not what was "
+            "read before; somebody else wrote it, and it was left as it is"
+        )
+
+    def gone(self) -> ContainerGone:
+        """Return the error about a container that the runtime does not have."""
+        return ContainerGone(
+            f"cannot change the stored hash of container {self.container_id} because {self.RUNTIME} no longer holds it"
+        )
+
+
+T = TypeVar("T", bound=HashText)
+
+
+class HashStore(ABC, Generic[T]):
+    """The texts of all containers of one runtime: each is compared, replaced as a whole, and read back.
+
+    Every method raises OddMetadata for what cannot be rewritten.
+    """
+
+    @abstractmethod
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Return what is stored by container; missing containers are left out."""
+
+    @abstractmethod
+    def text(self, image: BeforeImage) -> T:
+        """Return the text in a before-image."""
+
+    @abstractmethod
+    def present(self, texts: Iterable[T]) -> Iterable[T]:
+        """Return what is stored now of the containers of these texts.
+
+        Raises:
+            ContainerGone: there is no such container.
+        """
+
+    @abstractmethod
+    def put(self, texts: Iterable[T]) -> None:
+        """Store texts durably, each made from the present one of its container.
+
+        Raises:
+            StepFailed: what is stored afterwards is something else.
+        """
+
+    def write(self, pending: Callable[[], list[T]]) -> None:
+        """Store what is pending."""
+        self.put(pending())
+
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
+
+        Raises:
+            MetadataConflict: a stored text is neither the before-image's nor the wanted one.
+            ContainerGone: there is no such container.
+        """
+        texts = ((self.text(image), hashes) for image, hashes in changes)
+        wanted = {before.container_id: (before, before.rewritten(hashes)) for before, hashes in texts}
+
+        def pending() -> list[T]:
+            writes = []
+            for now in self.present(before for before, _ in wanted.values()):
+                before, data = wanted[now.container_id]
+                if now == replace(before, data=data):
+                    continue
+                if now != before:
+                    raise before.conflict()
+                writes.append(replace(now, data=data))
+            return writes
+
+        self.write(pending)
+
+    def restore(self, image: BeforeImage) -> None:
+        """Store the text of the before-image again.
+
+        Raises:
+            MetadataConflict: the stored text differs from the before-image's in more than its hashes.
+            ContainerGone: there is no such container.
+        """
+        before = self.text(image)
+
+        def pending() -> list[T]:
+            [now] = self.present([before])
+            if now == before:
+                return []
+            now.require_other_hashes_only(image.hashes, before.data)
+            return [replace(now, data=before.data)]
+
+        self.write(pending)
 
 
 # Shell functions with which the rescue script asks a runtime through ``curl``: gRPC is HTTP/2.

@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,13 +25,16 @@ SANDBOX = "io.kubernetes.cri-o.SandboxID"
 MANAGER = "io.container.manager"
 NEEDED = ("Labels", "Metadata", "Annotations", "Created", "SandboxID", "Name")
 """Without one of these, each below ``io.kubernetes.cri-o.``, a starting CRI-O deletes the container."""
-RUNTIME = "CRI-O"
 
 
+@dataclass(frozen=True, slots=True)
 class StoredSpecification(HashText):
     """The ``config.json`` of one container."""
 
-    RUNTIME = RUNTIME
+    RUNTIME = "CRI-O"
+    WHAT = "config.json"
+
+    path: PurePosixPath = field(default=PurePosixPath("/"), compare=False)  # where it is on the node
 
     def values(self) -> Mapping[str, object]:
         return self._annotations()[1]

@@ -10,20 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
-from nodeupgrade.adapters.cri.client import (
-    Listing,
-    Statuses,
-    container_of,
-    in_order,
-    is_ready,
-    is_running,
-    sandbox_of,
-    uses_host_network,
-)
-from nodeupgrade.adapters.cri.stored import OddMetadata, conflict, gone
+from nodeupgrade.adapters.cri.client import Listing, Statuses, inventory_of, is_ready, is_running, uses_host_network
+from nodeupgrade.adapters.cri.stored import HashStore, OddMetadata
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
-    RUNTIME,
     STATE,
     StoredContainer,
     StoredSandbox,
@@ -37,7 +27,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import Stat
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, Process
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
 
@@ -45,69 +35,39 @@ NAME = re.compile(r"[0-9A-Za-z]+")
 USER_DATA = "userdata"
 
 
-class SpecificationStore:
-    """The hashes stored in CRI-O's storage.
+class SpecificationStore(HashStore[StoredSpecification]):
+    """The files in CRI-O's storage.
 
     Args:
         files: the node's files.
         lives: reports whether a process still runs, according to the kernel.
+        storage: returns the directory with one directory for each container.
     """
 
-    def __init__(self, files: Files, lives: Callable[[Process], bool]) -> None:
+    def __init__(self, files: Files, lives: Callable[[Process], bool], storage: Callable[[], PurePosixPath]) -> None:
         self._files = files
         self._lives = lives
+        self._storage = storage
 
-    def before_images(self, storage: PurePosixPath, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Return the stored files by container; missing containers are left out.
-
-        Args:
-            storage: directory with one directory for each container.
-            ids: of the containers.
-
-        Raises:
-            OddMetadata: the files of a container cannot be rewritten.
-        """
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        storage = self._storage()
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
         return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
 
-    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
-
-        A container that already has the wanted file is left alone.
-
-        Raises:
-            MetadataConflict: the stored file is neither the before-image's nor the wanted one.
-            ContainerGone: there is no such container.
-            OddMetadata: a before-image cannot be rewritten.
-        """
-        writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
-        for image, hashes in changes:
-            before = decoded(image)
-            wanted = StoredSpecification(image.container_id, before.config).rewritten(hashes)
-            present = self._present(image, before)
-            if present not in {before.config, wanted}:
-                raise conflict(image.container_id, CONFIG)
-            self._files.tidy(before.config_path)
-            if present != wanted:
-                writes[before.config_path] = image, wanted
-        for path, (image, wanted) in writes.items():
-            self._put(path, wanted, image)
-
-    def restore(self, image: BeforeImage) -> None:
-        """Store the specification of the before-image again. See reinstate() for the state.
-
-        Raises:
-            MetadataConflict: the stored file differs from the before-image's in more than its hashes.
-            ContainerGone: there is no such container.
-        """
+    def text(self, image: BeforeImage) -> StoredSpecification:
         before = decoded(image)
-        present = self._present(image, before)
-        self._files.tidy(before.config_path)
-        if present == before.config:
-            return
-        stored = StoredSpecification(image.container_id, present)
-        stored.require_other_hashes_only(image.hashes, before.config, CONFIG)
-        self._put(before.config_path, before.config, image)
+        return StoredSpecification(image.container_id, before.config, before.config_path)
+
+    def present(self, texts: Iterable[StoredSpecification]) -> Iterable[StoredSpecification]:
+        for text in texts:
+            if (data := self._files.read(text.path)) is None:
+                raise text.gone()
+            self._files.tidy(text.path)
+            yield replace(text, data=data)
+
+    def put(self, texts: Iterable[StoredSpecification]) -> None:
+        for text in texts:
+            self._put(text.path, text.data, text.container_id)
 
     def tidy_states(self, images: Iterable[BeforeImage]) -> None:
         """Remove what an interrupted reinstate() left beside the files of these images."""
@@ -124,13 +84,14 @@ class SpecificationStore:
         Raises:
             ContainerGone: there is no such container.
         """
-        before = decoded(image)
-        self._present(image, before)
+        before, text = decoded(image), self.text(image)
+        if self._files.read(text.path) is None:
+            raise text.gone()
         container, sandbox = self._is_wrong(image, before)
         if container:
-            self._put(before.state_path, before.state, image)
+            self._put(before.state_path, before.state, image.container_id)
         if sandbox and before.sandbox is not None:
-            self._put(before.sandbox.state_path, before.sandbox.state, image)
+            self._put(before.sandbox.state_path, before.sandbox.state, image.container_id)
             self._files.remove(before.sandbox.marker)
 
     def _is_wrong(self, image: BeforeImage, before: StoredContainer) -> tuple[bool, bool]:
@@ -164,16 +125,11 @@ class SpecificationStore:
         found = None if state is None else stored_sandbox(container_id, directory, state)
         return None if found is None or self._files.read(found.marker) is not None else found
 
-    def _present(self, image: BeforeImage, before: StoredContainer) -> bytes:
-        if (present := self._files.read(before.config_path)) is None:
-            raise gone(image.container_id, runtime=RUNTIME)
-        return present
-
-    def _put(self, path: PurePosixPath, data: bytes, image: BeforeImage) -> None:
+    def _put(self, path: PurePosixPath, data: bytes, container_id: ContainerId) -> None:
         self._files.write(path, data)
         if self._files.read(path) != data:
             raise StepFailed(
-                f"cannot trust {path} of container {image.container_id} because it does not hold what was just "
+                f"cannot trust {path} of container {container_id} because it does not hold what was just "
                 "written; the bytes to put back are in the journal"
             )
 
@@ -235,35 +191,27 @@ class Known:
 
 
 def to_inventory(listing: Listing, statuses: Statuses, known: Known, processes: ProcessTable) -> Inventory:
-    """Build the inventory.
+    """Build the inventory; ``known`` is what was asked before."""
 
-    Args:
-        listing: all records.
-        statuses: those that were requested.
-        known: what was asked before.
-        processes: the node's.
-    """
-    pods = listing.pods()
-    containers = []
-    for item in listing.containers:
-        stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
-        process, monitor = _process(stat), _conmon(item.id, stat, processes)
-        status = statuses.containers.get(item.id)
-        container = container_of(item, status, pods, process=process, monitor=monitor)
-        containers.append(replace(container, created_at=known.created.get(item.id, container.created_at)))
-    sandboxes = []
-    for pod in listing.sandboxes:
-        stat = processes.stat(listing.pids.get(pod.id, 0)) if is_ready(pod) else None
-        sandboxes.append(
-            sandbox_of(
-                pod,
-                statuses.sandboxes.get(pod.id),
-                host_network=known.networks.get(pod.id, False),
-                process=_process(stat),
-                monitor=_conmon(pod.id, stat, processes),
-            )
-        )
-    return in_order(containers, sandboxes)
+    def conmon(stat: Stat, identity: str) -> Process | None:
+        """Return the conmon of a process: its parent, if that was started for this container and still watches it.
+
+        Whoever adopted the process of a conmon that died is not one.
+        """
+        parent = processes.stat(stat.parent)
+        if parent is None or parent.command != CONMON or identity not in (processes.arguments(parent.pid) or ()):
+            return None
+        return parent.process
+
+    return inventory_of(
+        listing,
+        statuses,
+        processes,
+        monitor=conmon,
+        pod_monitor=conmon,
+        host_network=lambda _stat, sandbox: known.networks.get(sandbox, False),
+        created=known.created,
+    )
 
 
 def unknown(
@@ -274,18 +222,3 @@ def unknown(
         [c.id for c in containers if is_running(c) and c.id not in known],
         [s.id for s in sandboxes if is_ready(s) and s.id not in known],
     )
-
-
-def _process(stat: Stat | None) -> Process | None:
-    return None if stat is None else stat.process
-
-
-def _conmon(identity: str, stat: Stat | None, processes: ProcessTable) -> Process | None:
-    """Return the conmon of a process: its parent, if that was started for this container and still watches it.
-
-    Whoever adopted the process of a conmon that died is not one.
-    """
-    parent = None if stat is None else processes.stat(stat.parent)
-    if parent is None or parent.command != CONMON or identity not in (processes.arguments(parent.pid) or ()):
-        return None
-    return parent.process

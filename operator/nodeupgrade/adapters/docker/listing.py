@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from nodeupgrade.adapters.cri.client import in_order
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, Document, address
 from nodeupgrade.adapters.docker.store import ANNOTATION, HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL
 from nodeupgrade.adapters.proc import ProcessTable
@@ -25,8 +26,8 @@ from nodeupgrade.kubelethash import HashValue
 CONTAINER, SANDBOX = "container", "podsandbox"
 """Values of TYPE_LABEL."""
 LABELS = "io.kubernetes."
-SHIMS = frozenset({"containerd-shim", "docker-containe"})
-"""The first 15 bytes of the names of shims, of which each container has one; the second until Docker 18.06."""
+SHIM = "containerd-shim"
+"""The first 15 bytes of the names of shims, of which each container has one."""
 STATES = {
     "created": ContainerState.CREATED,
     "running": ContainerState.RUNNING,
@@ -75,7 +76,7 @@ def is_running(listed: Document) -> bool:
 def to_inventory(
     listed: Iterable[Document], known: Mapping[str, Details], processes: ProcessTable, *, full: bool, addresses: bool
 ) -> Inventory:
-    """Build the inventory, sorted so that its order does not depend on dockerd.
+    """Build the inventory.
 
     Args:
         listed: the containers.
@@ -98,10 +99,7 @@ def to_inventory(
                 sandboxes.append(_sandbox(entry, about, processes, addresses=full or addresses))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StepFailed(f"cannot read dockerd's list of containers: {error!r}") from error
-    return Inventory(
-        containers=tuple(sorted(containers, key=lambda c: (c.pod, c.created_at, c.id))),
-        sandboxes=tuple(sorted(sandboxes, key=lambda s: (s.pod, s.created_at, s.id))),
-    )
+    return in_order(containers, sandboxes)
 
 
 def nanoseconds(text: str) -> int | None:
@@ -184,7 +182,7 @@ def _attempt(entry: Document) -> int:
 def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
     """Return the parent of a process, if it is a shim; whoever adopts an orphan is not."""
     parent = None if stat is None else processes.stat(stat.parent)
-    return parent.process if parent is not None and parent.command in SHIMS else None
+    return parent.process if parent is not None and parent.command == SHIM else None
 
 
 def _hash(value: str | None) -> HashValue | None:

@@ -2,88 +2,57 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import PurePosixPath
 
+from nodeupgrade.adapters.cri.runtime import NodeRuntime
 from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
 from nodeupgrade.adapters.docker.daemon import DOCKER, SOCKET_UNIT, UNIT, listener, objections, require_live_restore
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
 from nodeupgrade.adapters.docker.store import LabelStore
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable, clients
-from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import (
-    NextStart,
-    RestartHazards,
-    RestartTuning,
-    RuntimeAtWork,
-    RuntimeClients,
-    RuntimePlaces,
-    RuntimeProcess,
-)
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
-from nodeupgrade.ports.services import ServiceManager
 
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0
-DOWN = frozenset({"inactive", "failed"})
 NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
-class DockerRuntime:
+class DockerRuntime(NodeRuntime):
     """The Docker of one node, reached through its own socket.
 
     A kubelet with dockershim serves the CRI itself, so that there is none while it is down. What dockershim would
     answer is in dockerd's labels and names.
-
-    Args:
-        socket: dockerd's socket, as this process sees it.
-        processes: the node's processes.
-        services: the node's units.
-        files: the node's files.
-        prefix: command prefix for dockerd's program, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call.
-        patience: seconds for which a call is repeated while dockerd is unavailable.
     """
 
     kind = DOCKER
+    SYSTEMDS_SOCKET_STAYS = False
 
-    def __init__(
-        self,
-        socket: Path,
-        *,
-        processes: ProcessTable,
-        services: ServiceManager,
-        files: HostFiles | None = None,
-        prefix: tuple[str, ...] = (),
-        timeout: float = 10.0,
-        patience: float = 2.0,
-    ) -> None:
-        self._files = files or HostFiles()
-        self._endpoint = restart.real(self._files, str(self._files.on_node(socket)))
-        self._engine = EngineClient(socket, timeout=timeout, patience=patience)
-        self._processes = processes
-        self._services = services
-        self._program = restart.DockerdProgram(prefix)
-        self._store = LabelStore(files=self._files, root=self._root, stop=self._stop, stopped=self._is_down)
+    program: restart.DockerdProgram
+
+    def __post_init__(self) -> None:
+        self._endpoint = restart.real(self.files, str(self.files.on_node(self.socket)))
+        self._engine = EngineClient(self.socket, timeout=self.timeout, patience=self.patience)
+        self.program = restart.DockerdProgram(self.prefix)
+        self.store = LabelStore(files=self.files, root=self._root, stop=self._stop, stopped=self._is_down)
         self._known: dict[str, Details] = {}
         self._last_root: PurePosixPath | None = None
 
     def info(self) -> RuntimeInfo:
         about, version = self._engine.info(), str(self._engine.version().get("Version", ""))
-        unit = self._services.status(UNIT)
-        process = listener(self._endpoint, unit.main_pid, self._processes, self._files)
+        unit = self.services.status(UNIT)
+        process = listener(self._endpoint, unit.main_pid, self.processes, self.files)
         return RuntimeInfo(
             name=self.kind.name,
             version=version,
             cri_versions=(),
-            binary_version=self._program.version(unit.program) if unit.program else None,
+            binary_version=self._version_on_disk(unit),
             cgroup_driver=about.get("CgroupDriver") or None,
             process=process,
             places=self._places(about, process),
@@ -102,39 +71,13 @@ class DockerRuntime:
         for container_id, inspected in self._engine.inspect(wanted).items():
             self._known[container_id] = details(inspected)
         self._known = {i: known for i, known in self._known.items() if i in set(ids)}
-        return to_inventory(listed, self._known, self._processes, full=full, addresses=addresses)
-
-    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        return self._store.before_images(ids)
-
-    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the stored hashes; if there is anything to replace, dockerd is stopped, and stays so."""
-        self._store.rewrite(changes)
-
-    def restore(self, image: BeforeImage) -> None:
-        """Store the configuration of the before-image again; if that differs, dockerd is stopped, and stays so."""
-        self._store.restore(image)
-
-    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
-        """Do nothing: a starting dockerd asks about every container that it finds running."""
-        return frozenset()
-
-    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return who uses dockerd's socket; the one that systemd opens is stopped with it."""
-        return clients(running, inventory, self._processes, self._files, with_systemds=True)
-
-    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        return frozenset(process for process in processes if self._processes.lives(process))
+        return to_inventory(listed, self._known, self.processes, full=full, addresses=addresses)
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        return restart.find_next_start(self._files, self._program, unit, running, self._endpoint)
+        return restart.find_next_start(self.files, self.program, unit, running, self._endpoint)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         return restart.find_hazards(seen)
-
-    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
-        """Return nothing: there is no limit of time within which shims have to answer a starting dockerd."""
-        return RestartTuning()
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:  # noqa: ARG002 - see below
         """Return ``None``: dockerd logs requests at level debug only."""
@@ -148,7 +91,7 @@ class DockerRuntime:
         deadline = time.monotonic() + timeout
         if self._is_down():
             for unit in self._units():  # the socket, too, has a limit of starts that is to be reset
-                self._services.start(unit)
+                self.services.start(unit)
         while True:
             try:
                 self._engine.containers(timeout=POLL_DEADLINE, patience=0)
@@ -166,9 +109,6 @@ class DockerRuntime:
         known = self._known.get(container_id)
         return known is None or (is_running(listed) and not known.pid)
 
-    def _is_down(self) -> bool:
-        return self._services.status(UNIT).active_state in DOWN
-
     def _stop(self) -> None:
         """Stop dockerd and the socket that would start it again, once it says that this costs no container.
 
@@ -180,11 +120,11 @@ class DockerRuntime:
             require_live_restore(self._engine.info())
         # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
         for unit in self._units():
-            self._services.stop(unit)
+            self.services.stop(unit)
 
     def _units(self) -> tuple[str, ...]:
         """Return the socket, if dockerd has one that systemd opens, and the service."""
-        has_socket = self._services.status(SOCKET_UNIT).load_state == "loaded"
+        has_socket = self.services.status(SOCKET_UNIT).load_state == "loaded"
         return (SOCKET_UNIT, UNIT) if has_socket else (UNIT,)
 
     def _root(self) -> PurePosixPath:
@@ -204,7 +144,7 @@ class DockerRuntime:
         return self._last_root
 
     def _configured_root(self) -> PurePosixPath:
-        start = self.next_start(unit := self._services.status(UNIT), None)
+        start = self.next_start(unit := self.services.status(UNIT), None)
         if start.places is None:
             why = start.complaint or start.unknown
             raise StepFailed(f"nobody knows where {unit.name}, which is stopped, keeps its containers: {why}")
@@ -213,12 +153,12 @@ class DockerRuntime:
     def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:
         """Return where dockerd keeps what it has; that of its state only its command line and configuration say."""
         try:
-            found = restart.configured(self._files, () if process is None else process.words)
+            found = restart.configured(self.files, () if process is None else process.words)
         except (ValueError, StepFailed):
             return None
         return RuntimePlaces(
             root=str(about.get("DockerRootDir", "")),
-            state=str(restart.real(self._files, found.exec_root)),
+            state=str(restart.real(self.files, found.exec_root)),
             address=str(self._endpoint),
         )
 

@@ -3,15 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import HashText, conflict, gone
+from nodeupgrade.adapters.cri.stored import HashStore, HashText
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage
 
@@ -30,57 +29,49 @@ HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
 LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
 CONFIG, ID = "Config", "ID"
 BLANKS = " \t\r\n"
-RUNTIME = "Docker"
 
 _decoder = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
-    """The content of one ``config.v2.json``, split around the value of ``Config``."""
-
-    head: str
-    config: str
-    tail: str
-
-    @property
-    def data(self) -> bytes:
-        """The bytes of the configuration."""
-        return self.config.encode()
-
-    def holding(self, config: bytes) -> bytes:
-        """Return the file's bytes with another configuration."""
-        return f"{self.head}{config.decode()}{self.tail}".encode()
-
-
-def split(container_id: ContainerId, content: bytes) -> StoredFile:
-    """Find the configuration in the bytes of a file.
-
-    Raises:
-        OddMetadata: the file is not what dockerd writes for this container.
-    """
-    odd = StoredConfig(container_id, content).odd
-    try:
-        text = content.decode()
-        members = _members(text)
-    except (ValueError, IndexError) as error:
-        raise odd(f"its file is not a JSON object ({error})") from error
-    found = [span for name, span in members if name == CONFIG]
-    ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
-    if ids != [container_id]:
-        raise odd(f"its file belongs to {ids or 'nobody'}")
-    if len(found) != 1:
-        raise odd(f"its file has {len(found)} configurations instead of one")
-    [(start, end)] = found
-    return StoredFile(text[:start], text[start:end], text[end:])
-
-
 class StoredConfig(HashText):
-    """The configuration of one container."""
+    """The configuration of one container, in its ``config.v2.json``."""
 
-    RUNTIME = RUNTIME
+    RUNTIME = "Docker"
     NAMES = LABELS
     KIND = "label"
+    WHAT = "configuration"
+
+    # the rest of the file, before and behind it
+    head: str = field(default="", compare=False)
+    tail: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, container_id: ContainerId, content: bytes) -> Self:
+        """Find the configuration in the bytes of a file.
+
+        Raises:
+            OddMetadata: the file is not what dockerd writes for this container.
+        """
+        odd = cls(container_id, content).odd
+        try:
+            text = content.decode()
+            members = _members(text)
+        except (ValueError, IndexError) as error:
+            raise odd(f"its file is not a JSON object ({error})") from error
+        found = [span for name, span in members if name == CONFIG]
+        ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
+        if ids != [container_id]:
+            raise odd(f"its file belongs to {ids or 'nobody'}")
+        if len(found) != 1:
+            raise odd(f"its file has {len(found)} configurations instead of one")
+        [(start, end)] = found
+        return cls(container_id, text[start:end].encode(), text[:start], text[end:])
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the whole file."""
+        return f"{self.head}{self.data.decode()}{self.tail}".encode()
 
     def values(self) -> Mapping[str, object]:
         return self._labels(self._document())
@@ -149,7 +140,7 @@ CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelStore:
+class LabelStore(HashStore[StoredConfig]):
     """The files of one dockerd."""
 
     files: Files  # the node's files
@@ -159,82 +150,41 @@ class LabelStore:
     stopped: Callable[[], bool]  # reports whether it is stopped
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Return the stored configurations by container; containers without a file are left out.
-
-        Raises:
-            OddMetadata: that of a container cannot be rewritten.
-        """
-        root = self.root()
-        found = ((i, self._read(root, i)) for i in ids)
-        return {i: _image(i, stored.data) for i, stored in found if stored is not None}
-
-    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
-
-        Raises:
-            MetadataConflict: a stored configuration is neither the before-image nor the wanted one.
-            ContainerGone: there is no such container.
-            OddMetadata: a before-image cannot be rewritten.
-        """
-        wanted = {
-            image.container_id: (image, StoredConfig(image.container_id, image.data).rewritten(hashes))
-            for image, hashes in changes
+        found = [stored for stored in map(self._read, ids) if stored is not None]
+        return {
+            each.container_id: BeforeImage(
+                container_id=each.container_id, encoding=ENCODING, data=each.data, hashes=each.hashes()
+            )
+            for each in found
         }
 
-        def pending(root: PurePosixPath) -> dict[PurePosixPath, bytes]:
-            writes = {}
-            for container_id, (image, config) in wanted.items():
-                stored = self._held(root, container_id)
-                if stored.data == config:
-                    continue
-                if stored.data != image.data:
-                    raise conflict(container_id, "configuration")
-                writes[path_of(root, container_id)] = stored.holding(config)
-            return writes
+    def text(self, image: BeforeImage) -> StoredConfig:
+        return StoredConfig(image.container_id, image.data)
 
-        self._write(pending)
+    def present(self, texts: Iterable[StoredConfig]) -> Iterable[StoredConfig]:
+        for text in texts:
+            if (stored := self._read(text.container_id)) is None:
+                raise text.gone()
+            yield stored
 
-    def restore(self, image: BeforeImage) -> None:
-        """Store the configuration of the before-image again; what dockerd has noted since stays as it is.
-
-        Raises:
-            MetadataConflict: the stored configuration differs from the before-image in more than its hashes.
-            ContainerGone: there is no such container.
-        """
-        container_id = image.container_id
-
-        def pending(root: PurePosixPath) -> dict[PurePosixPath, bytes]:
-            stored = self._held(root, container_id)
-            if stored.data == image.data:
-                return {}
-            config = StoredConfig(container_id, stored.data)
-            config.require_other_hashes_only(image.hashes, image.data, "configuration")
-            return {path_of(root, container_id): stored.holding(image.data)}
-
-        self._write(pending)
-
-    def _write(self, pending: Callable[[PurePosixPath], Mapping[PurePosixPath, bytes]]) -> None:
-        """Write what is pending once dockerd, which may write until then, is stopped."""
-        root = self.root()
-        if not pending(root):
-            return
-        self.stop()
-        writes = pending(root)
-        for path, data in writes.items():
-            self.files.write(path, data)
+    def put(self, texts: Iterable[StoredConfig]) -> None:
+        """Store configurations; what dockerd has noted around them stays as it is."""
+        for text in texts:
+            self.files.write(path_of(self.root(), text.container_id), text.content)
         if not self.stopped():
             raise StepFailed(
                 "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
             )
 
-    def _held(self, root: PurePosixPath, container_id: ContainerId) -> StoredFile:
-        if (stored := self._read(root, container_id)) is None:
-            raise gone(container_id, runtime="dockerd")
-        return stored
+    def write(self, pending: Callable[[], list[StoredConfig]]) -> None:
+        """Store what is pending once dockerd, which may write until then, is stopped."""
+        if pending():
+            self.stop()
+            self.put(pending())
 
-    def _read(self, root: PurePosixPath, container_id: ContainerId) -> StoredFile | None:
-        content = self.files.read(path_of(root, container_id))
-        return None if content is None else split(container_id, content)
+    def _read(self, container_id: ContainerId) -> StoredConfig | None:
+        content = self.files.read(path_of(self.root(), container_id))
+        return None if content is None else StoredConfig.of(container_id, content)
 
 
 def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
@@ -246,8 +196,3 @@ def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
     if not CONTAINER_ID.fullmatch(container_id):
         raise StepFailed(f"cannot look for container {container_id!r}: Docker gives no such ids")
     return root / "containers" / container_id / FILE
-
-
-def _image(container_id: ContainerId, config: bytes) -> BeforeImage:
-    hashes = StoredConfig(container_id, config).hashes()
-    return BeforeImage(container_id=container_id, encoding=ENCODING, data=config, hashes=hashes)

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.systemd import SystemdManager
 
-asked_to_stop = ContainerdRuntime(Path("unused"), processes=ProcessTable()).asked_to_stop
+asked_to_stop = ContainerdRuntime(
+    Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager()
+).asked_to_stop
 ID, SANDBOX = "3f" * 32, "a0" * 32
 TEXT = (
     'time="2026-01-02T03:04:05.678901234Z" level=info msg="containerd successfully booted in 0.052441s"',

@@ -13,7 +13,9 @@ from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.cri import Connection, CriClient, NotFound, Unimplemented
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import UnaryMethod
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 Answer = Callable[[str, grpc.ServicerContext], bytes]
@@ -162,7 +164,7 @@ def test_waiting_ends_when_the_cri_answers_and_not_when_it_merely_listens(socket
             context.abort(grpc.StatusCode.UNKNOWN, "server is not initialized yet")
         return b"" if path.endswith("ListContainers") else runtime_named("containerd")(path, context)
 
-    runtime = ContainerdRuntime(socket, processes=ProcessTable())
+    runtime = ContainerdRuntime(socket, processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
     with serving(socket, recovering):
         runtime.wait_until_answering(30)
         assert time.monotonic() >= ready_at

@@ -1,18 +1,14 @@
 """The byte-surgical change of dockerd's files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker.store import (
-    HASH_LABEL,
-    HASH_WITHOUT_RESOURCES_LABEL,
-    StoredConfig,
-    split,
-)
+from nodeupgrade.adapters.docker.store import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
@@ -28,13 +24,13 @@ def test_only_the_bytes_of_the_hash_change(
 ) -> None:
     labels = others | {"a": f'"{HASH_LABEL}":"{old}"', HASH_LABEL: old}
     data = content(labels, Cmd=command)
-    stored = split(ID, data)
+    stored = StoredConfig.of(ID, data)
 
-    changed = stored.holding(StoredConfig(ID, stored.data).rewritten(StoredHashes(container=new)))
+    changed = replace(stored, data=stored.rewritten(StoredHashes(container=new))).content
 
     assert json.loads(changed)["Config"]["Labels"] == labels | {HASH_LABEL: new}
-    again = split(ID, changed)
-    assert again.holding(StoredConfig(ID, again.data).rewritten(StoredHashes(container=old))) == data
+    again = StoredConfig.of(ID, changed)
+    assert replace(again, data=again.rewritten(StoredHashes(container=old))).content == data
     assert len(changed) - len(data) == len(new) - len(old)
     assert (again.head, again.tail) == (stored.head, stored.tail)
 
@@ -43,22 +39,24 @@ def test_only_the_bytes_of_the_hash_change(
 def test_both_labels_are_changed_independently(
     old: HashValue, second: HashValue, new: HashValue, second_new: HashValue
 ) -> None:
-    config = split(ID, content({HASH_LABEL: old, HASH_WITHOUT_RESOURCES_LABEL: second})).data
+    stored = StoredConfig.of(ID, content({HASH_LABEL: old, HASH_WITHOUT_RESOURCES_LABEL: second}))
 
-    result = StoredConfig(ID, config).rewritten(StoredHashes(container=new, without_resources=second_new))
+    result = stored.rewritten(StoredHashes(container=new, without_resources=second_new))
 
-    assert StoredConfig(ID, config).hashes() == StoredHashes(container=old, without_resources=second)
+    assert stored.hashes() == StoredHashes(container=old, without_resources=second)
     assert StoredConfig(ID, result).hashes() == StoredHashes(container=new, without_resources=second_new)
 
 
 def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
-    assert split(ID, content({HASH_LABEL: "a"}, pid=1)).data == split(ID, content({HASH_LABEL: "a"}, pid=2)).data
+    one, other = (StoredConfig.of(ID, content({HASH_LABEL: "a"}, pid=pid)) for pid in (1, 2))
+
+    assert (one == other, one.content == other.content) == (True, False)
 
 
 def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
     for end in range(len(GOOD)):
         with pytest.raises(OddMetadata, match="not a JSON object"):
-            split(ID, GOOD[:end])
+            StoredConfig.of(ID, GOOD[:end])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
 )
 def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
     with pytest.raises(OddMetadata, match=why):
-        split(ID, data)
+        StoredConfig.of(ID, data)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +93,4 @@ def test_a_configuration_of_another_form_is_odd(config: bytes, why: str) -> None
 
 def test_what_is_wanted_has_to_be_a_hash() -> None:
     with pytest.raises(OddMetadata, match="is no hash"):
-        StoredConfig(ID, split(ID, GOOD).data).rewritten(StoredHashes(container=HashValue('b","x":"')))
+        StoredConfig.of(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))

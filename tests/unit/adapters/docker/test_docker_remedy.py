@@ -71,7 +71,7 @@ class Node:
 
     def run(self, command: str) -> int:
         images = {
-            i: BeforeImage(container_id=i, encoding=store.ENCODING, data=store.split(i, data).data, hashes=OLD)
+            i: BeforeImage(container_id=i, encoding=store.ENCODING, data=store.StoredConfig.of(i, data).data, hashes=OLD)
             for i, data in self.before.items()
         }
         changes = [(image, NEW) for image in images.values()]
