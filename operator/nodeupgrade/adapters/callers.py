@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 from nodeupgrade.adapters.proc import ProcessTable, credentials
 
@@ -47,6 +46,7 @@ def described(processes: ProcessTable, pid: int, *, kubelet: PurePosixPath, unit
 PREFACE = b"PRI"
 """How every HTTP/2 connection begins, and no request of HTTP/1.1."""
 BACKLOG = 1024
+CHUNK = 64 * 1024
 BUSY_SECONDS = 0.05
 PATIENCE_SECONDS = 20.0
 """How long a connection waits for the server behind the door."""
@@ -76,8 +76,7 @@ class Front:
         self._runtime = runtime
         self._met = met
         self._callers: dict[str, str] = {}
-        self._sides: set[_Side] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connected: set[asyncio.StreamWriter] = set()
         self._accepting: asyncio.Server | None = None
         self._own: tuple[int, int] | None = None
 
@@ -87,8 +86,7 @@ class Front:
         Raises:
             OSError: it cannot listen.
         """
-        loop = asyncio.get_running_loop()
-        self._accepting = await loop.create_unix_server(self._accept, str(self._listen), backlog=BACKLOG)
+        self._accepting = await asyncio.start_unix_server(self._pass_on, str(self._listen), backlog=BACKLOG)
         self._own = self._inode()
 
     def caller(self, peer: str) -> str | None:
@@ -104,8 +102,8 @@ class Front:
 
     def hang_up(self) -> None:
         """End every connection, once what was sent has been delivered."""
-        for side in list(self._sides):
-            side.end()
+        for writer in list(self._connected):
+            writer.close()
 
     def clear(self) -> None:
         """Remove the server's socket and its directory, which systemd leaves if the unit's file was deleted."""
@@ -120,147 +118,74 @@ class Front:
             return None
         return status.st_dev, status.st_ino
 
-    def _accept(self) -> "_Side":
-        outer = _Side(self._sides)
-        outer.connected = lambda: self._pass_on(outer)
-        return outer
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass on what one client and its server say, until both have ended or one is lost."""
+        with contextlib.suppress(OSError), self._closing(writer):
+            caller = self._met(Peer(*credentials(writer.get_extra_info("socket"))))
+            if not (beginning := await _beginning(reader)):  # it only asked whether anybody listens
+                return
+            server = self.server if PREFACE.startswith(beginning) else self._runtime()
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            connection.bind("")  # the kernel chooses a name
+            name = f"unix-abstract:{connection.getsockname()[1:].decode()}"
+            self._callers[name] = caller
+            try:
+                answers, requests = await _reached(connection, server)
+                with self._closing(requests):
+                    requests.write(beginning)
+                    await _both(_copied(reader, requests), _copied(answers, writer))
+            finally:
+                del self._callers[name]
 
-    def _pass_on(self, outer: "_Side") -> None:
-        task = asyncio.ensure_future(self._connect(outer, self._met(Peer(*credentials(outer.socket)))))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _connect(self, outer: "_Side", caller: str) -> None:
-        if not (beginning := await outer.beginning()):  # it only asked whether anybody listens
-            outer.end()
-            return
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        connection.bind("")  # the kernel chooses a name
-        name = f"unix-abstract:{connection.getsockname()[1:].decode()}"
-        self._callers[name] = caller
+    @contextlib.contextmanager
+    def _closing(self, writer: asyncio.StreamWriter) -> Iterator[None]:
+        self._connected.add(writer)
         try:
-            await _reach(connection, self.server if PREFACE.startswith(beginning) else self._runtime())
-            inner = _Side(self._sides)
-            inner.lost = lambda: self._callers.pop(name, None)
-            await asyncio.get_running_loop().create_unix_connection(lambda: inner, sock=connection)
-            outer.join(inner)
-        except OSError:
-            self._callers.pop(name, None)
-            connection.close()
-            outer.end()
+            yield
+        finally:
+            self._connected.discard(writer)
+            writer.close()
 
 
-async def _reach(connection: socket.socket, server: Path) -> None:
+async def _beginning(reader: asyncio.StreamReader) -> bytes:
+    """Return the first bytes, by which protocols are told apart; fewer if no more are sent."""
+    try:
+        return await reader.readexactly(len(PREFACE))
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on everything at the pace of the slower side, and then that there is no more; answers may still come."""
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()
+
+
+async def _both(*ways: Coroutine[None, None, None]) -> None:
+    """Wait until both have ended, or one has failed."""
+    tasks = [asyncio.ensure_future(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _reached(connection: socket.socket, server: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect, and wait for as long as the server's backlog is full; asyncio would take that for connected."""
     end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    while True:
-        try:
-            return connection.connect(str(server))
-        except BlockingIOError:  # its backlog is full
-            if asyncio.get_running_loop().time() > end:
-                raise
-        await asyncio.sleep(BUSY_SECONDS)
-
-
-class _Side(asyncio.Protocol):
-    """One of two connections, whose bytes go to the other one.
-
-    Attributes:
-        connected: called once it is connected.
-        lost: called when it has ended.
-        other: the other one; ``None`` until they are joined.
-        ended: whether its client sends no more.
-    """
-
-    def __init__(self, all_sides: "set[_Side]") -> None:
-        self.connected: Callable[[], object] = lambda: None
-        self.lost: Callable[[], object] = lambda: None
-        self._all = all_sides
-        self.other: _Side | None = None
-        self._transport: asyncio.Transport | None = None
-        self._early = bytearray()
-        self._begun = asyncio.Event()
-        self.ended = False
-
-    @property
-    def socket(self) -> socket.socket:
-        """The connection."""
-        return cast("socket.socket", self.transport.get_extra_info("socket"))
-
-    @property
-    def transport(self) -> asyncio.Transport:
-        """Its transport."""
-        if self._transport is None:
-            raise RuntimeError("it is not connected yet")
-        return self._transport
-
-    async def beginning(self) -> bytes:
-        """Return the first bytes, by which protocols are told apart; fewer if no more are sent."""
-        self.transport.resume_reading()
-        await self._begun.wait()
-        self.transport.pause_reading()
-        return bytes(self._early[: len(PREFACE)])
-
-    def join(self, other: "_Side") -> None:
-        """Pass on to the other connection, in both directions, unless this one has ended meanwhile."""
-        if self.transport.is_closing():
-            other.end()
-            return
-        self.other, other.other = other, self
-        if self._early:
-            other.transport.write(bytes(self._early))
-            self._early.clear()
-        if self.ended:
-            self.eof_received()
-        self.transport.resume_reading()
-        other.transport.resume_reading()
-
-    def end(self) -> None:
-        """End it, once what was sent has been delivered."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Read nothing until somebody asks for it."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.pause_reading()
-        self._all.add(self)
-        self.connected()
-
-    def data_received(self, data: bytes) -> None:
-        """Pass it on; what comes before there is another one is kept (a pause may begin late in asyncio)."""
-        if self.other is None:
-            self._early += data
-            if len(self._early) >= len(PREFACE):
-                self._begun.set()
-        else:
-            self.other.transport.write(data)
-
-    def pause_writing(self) -> None:
-        """Let the other one send no more for now."""
-        if self.other is not None:
-            self.other.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Let the other one send again."""
-        if self.other is not None:
-            self.other.transport.resume_reading()
-
-    def eof_received(self) -> bool:
-        """Let the other one know; answers may still come, unless that has ended before."""
-        self.ended = True
-        self._begun.set()
-        if self.other is not None and self.other.ended:
-            self.other.end()
-            return False
-        if self.other is not None:
-            with contextlib.suppress(OSError):
-                self.other.transport.write_eof()
-        return True
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - for the other one it is an end, too
-        """End the other one, too."""
-        self._all.discard(self)
-        self._begun.set()
-        self.lost()
-        if self.other is not None:
-            self.other.end()
+    try:
+        while True:
+            try:
+                connection.connect(str(server))
+                return await asyncio.open_unix_connection(sock=connection)
+            except BlockingIOError:
+                if asyncio.get_running_loop().time() > end:
+                    raise
+            await asyncio.sleep(BUSY_SECONDS)
+    except BaseException:
+        connection.close()
+        raise
