@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 
 from e2e.fleet_faults.proxy import Died, Proxy
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.controlplane.workers import reconcile_for_ever
@@ -15,27 +15,7 @@ from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.write_through import WriteThrough
-
-
-class Silent:
-    """Metrics that nobody reads, and notices to nobody."""
-
-    def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
-        """Forget it."""
-
-    def node_reconciled(self, done: Result, seconds: float) -> None:
-        """Forget it."""
-
-    def failed(self, seconds: float, *, expected: bool = True) -> None:
-        """Forget a failure."""
-
-    def lagged(self, seconds: float) -> None:
-        """Forget a delay."""
-
-    def offer(self, upgrade: Upgrade) -> None:
-        """Tell nobody how a rollout stands."""
 
 
 def loop_time() -> float:
@@ -66,11 +46,10 @@ async def live(proxy: Proxy, identity: str) -> None:
     )
 
     async def leading() -> None:
-        silent = Silent()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(operator.recorder.run())
-                group.create_task(reconcile_for_ever(queues, operator.rollouts, operator.nodes, silent, silent))
+                group.create_task(reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None))
         finally:
             operator.forget()
             queues.forget()

@@ -111,9 +111,7 @@ class Manager:
                 group.create_task(plane.health.run())
                 group.create_task(plane.notifier.run())
                 group.create_task(own.recorder.run())
-                group.create_task(
-                    reconcile_for_ever(self._queues, own.rollouts, own.nodes, plane.metrics, plane.notifier)
-                )
+                group.create_task(reconcile_for_ever(self._queues, own, plane.metrics, plane.notifier.offer))
         finally:
             own.forget()
             self._queues.forget()

@@ -3,18 +3,20 @@
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wait
+from nodeupgrade.engine.rollout.controllers import Controllers
 from nodeupgrade.engine.rollout.result import Result
+from nodeupgrade.engine.rollout.rollout_controller import RolloutController
 from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.wiring.controlplane import Metrics
 
 ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
 """How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""
@@ -48,76 +50,17 @@ _log = structlog.get_logger(__name__)
 K = TypeVar("K")
 
 
-class Rollouts(Protocol):
-    """The controller of rollouts."""
-
-    async def reconcile(self, name: str) -> Result:
-        """Reconcile one NodeUpgrade once."""
-        ...
-
-    async def crashed(self, name: str, problem: str) -> None:
-        """Take note of an unexpected error, and tell people."""
-        ...
-
-    async def unfinished(self) -> tuple[str, ...]:
-        """List the names of all NodeUpgrades that may need work."""
-        ...
-
-    async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove what no rollout is responsible for any more."""
-        ...
-
-
-class Nodes(Protocol):
-    """The controller of nodes in flight."""
-
-    async def reconcile(self, rollout: str, name: NodeName) -> Result:
-        """Reconcile one node once."""
-        ...
-
-    def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
-        """Take note of an unexpected error."""
-        ...
-
-
-class Telemetry(Protocol):
-    """The metrics that workers record."""
-
-    def rollout_reconciled(self, name: str, done: Result, seconds: float) -> None:
-        """Record that a NodeUpgrade was reconciled."""
-        ...
-
-    def node_reconciled(self, done: Result, seconds: float) -> None:
-        """Record that a node was reconciled."""
-        ...
-
-    def failed(self, seconds: float, *, expected: bool = True) -> None:
-        """Record a failure, with an error that is handled or with any other."""
-        ...
-
-    def lagged(self, seconds: float) -> None:
-        """Record how late a timer fired."""
-        ...
-
-
-class Announcer(Protocol):
-    """Tells others how rollouts stand."""
-
-    def offer(self, upgrade: Upgrade) -> None:
-        """Take note of how a rollout stands; returns at once."""
-        ...
-
-
 async def reconcile_for_ever(
-    queues: Queues, rollouts: Rollouts, nodes: Nodes, telemetry: Telemetry, announcer: Announcer
+    queues: Queues, controllers: Controllers, metrics: Metrics, announce: Callable[[Upgrade], None]
 ) -> None:
-    """Run the workers of both controllers, and the resync."""
+    """Run the workers of both controllers, and the resync; ``announce`` is told how each rollout stands."""
+    rollouts, nodes = controllers.rollouts, controllers.nodes
 
     async def reconcile_rollout(name: str, seconds: Callable[[], float]) -> tuple[float, float | None]:
         done = await rollouts.reconcile(name)
-        telemetry.rollout_reconciled(name, done, seconds())
+        metrics.rollout_reconciled(name, done, seconds())
         if done.upgrade is not None:
-            announcer.offer(done.upgrade)
+            announce(done.upgrade)
         if done.over:
             queues.over(name)
         _log_actions(name, done.actions)
@@ -125,7 +68,7 @@ async def reconcile_for_ever(
 
     async def reconcile_node(key: NodeKey, seconds: Callable[[], float]) -> tuple[float, float | None]:
         done = await nodes.reconcile(*key)
-        telemetry.node_reconciled(done, seconds())
+        metrics.node_reconciled(done, seconds())
         _log_actions(key.rollout, done.actions)
         return 0.0, pace(done)
 
@@ -134,15 +77,15 @@ async def reconcile_for_ever(
 
     async with asyncio.TaskGroup() as group:
         group.create_task(resync(queues, rollouts))
-        group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, telemetry, ROLLOUTS_AT_ONCE))
-        group.create_task(work(queues.nodes, reconcile_node, node_crashed, telemetry, NODES_AT_ONCE))
+        group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, metrics, ROLLOUTS_AT_ONCE))
+        group.create_task(work(queues.nodes, reconcile_node, node_crashed, metrics, NODES_AT_ONCE))
 
 
 async def work(
     queue: WorkQueue[K],
     reconcile: Callable[[K, Callable[[], float]], Awaitable[tuple[float, float | None]]],
     crashed: Callable[[K, str], Awaitable[None]],
-    telemetry: Telemetry,
+    metrics: Metrics,
     at_once: int = 1,
 ) -> None:
     """Process a queue for ever, several keys at a time. An unexpected error is one of its key; others go on.
@@ -152,7 +95,7 @@ async def work(
         reconcile: Reconciles a key, and returns for how many seconds it rests, whatever happens, and in how many
             seconds it is requeued, if at all. It is passed a function that returns the seconds since it was called.
         crashed: Called with a key and a description of an error that nobody has foreseen.
-        telemetry: Told of failures.
+        metrics: Told of failures.
         at_once: How many keys at a time.
     """
     clock, permits = asyncio.get_running_loop().time, asyncio.Semaphore(at_once)
@@ -168,11 +111,11 @@ async def work(
             queue.forget(key)
         except NodeUpgradeError as error:
             rest = seconds()
-            telemetry.failed(rest)
+            metrics.failed(rest)
             again = max(queue.back_off(key), error.after if isinstance(error, UnavailableError) else 0.0)
             _log.warning("reconcile_failed", key=key, error=str(error), again_in_seconds=again)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this key alone
-            telemetry.failed(seconds(), expected=False)
+            metrics.failed(seconds(), expected=False)
             again = rest = queue.back_off(key)  # also against the events of what is told about it
             _log.exception("reconcile_crashed", key=key, again_in_seconds=again)
             await _tell(crashed, key, error)
@@ -207,7 +150,7 @@ def _place_of(error: Exception) -> str:
     return f"the operator failed with {type(error).__name__} in {place}, line {line}"
 
 
-async def resync(queues: Queues, rollouts: Rollouts) -> None:
+async def resync(queues: Queues, rollouts: RolloutController) -> None:
     """Requeue every unfinished rollout periodically, so that progress does not depend on events.
 
     Also clean up what rollouts that no longer exist have left behind.
@@ -224,13 +167,13 @@ async def resync(queues: Queues, rollouts: Rollouts) -> None:
         await asyncio.sleep(RESYNC_SECONDS)
 
 
-async def measure_lag(telemetry: Telemetry) -> None:
+async def measure_lag(metrics: Metrics) -> None:
     """Record how late timers fire: a call that blocks the event loop delays everything else."""
     clock = asyncio.get_running_loop().time
     while True:
         due = clock() + LAG_SECONDS
         await asyncio.sleep(LAG_SECONDS)
-        telemetry.lagged(clock() - due)
+        metrics.lagged(clock() - due)
 
 
 def pace(done: Result) -> float | None:

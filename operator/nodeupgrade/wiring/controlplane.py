@@ -25,7 +25,7 @@ from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
-__all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
+__all__ = ["ControlPlane", "Metrics", "Session", "control_plane", "log_to_stderr"]
 
 HEALTH_READER = "system:serviceaccount:{namespace}:nodeupgrade-health-checks"
 """The identity that health checks read objects with: it may read what administrators give it, and nothing else."""

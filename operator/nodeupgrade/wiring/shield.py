@@ -16,7 +16,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable, open_listener
 from nodeupgrade.adapters.proc.processes import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, Refusals, RuleRestarts, WaitingCalls
+from nodeupgrade.adapters.shield import Exchange, ShieldRecords
 from nodeupgrade.adapters.shield.socket import STATE
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
@@ -72,10 +72,8 @@ def guard_of(
 ) -> CallGuard:
     """Return the judge of the calls of a run's kubelet."""
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
-    waiting = WaitingCalls(state)
-    waiting.set(0)  # an earlier process may have been killed
-    refusals = Refusals(state)
-    refusals.prepare()
+    records = ShieldRecords(state)
+    records.prepare()
 
     def memory(container: ContainerId) -> int | None:
         found = shielded.containers.get(container)
@@ -89,9 +87,9 @@ def guard_of(
         memory=memory,
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
-        record=refusals.add,
-        record_rule=RuleRestarts(state).add,
-        waiting=waiting.set,
+        record=records.refuse,
+        record_rule=records.allow_by_rule,
+        waiting=records.hold_back,
         clock=NodeClock(processes),
         shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),
         caller=lambda peer: callers.UNKNOWN if (known := front.caller(peer)) is None else known,

@@ -10,7 +10,6 @@ import pytest
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.queue import Queues
@@ -194,12 +193,8 @@ async def test_nodes_in_flight_go_on_although_the_status_cannot_be_written() -> 
     await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 3}}})
     kube.refuses_status, queues = True, Queues()
 
-    class Silent:
-        def offer(self, upgrade: Upgrade) -> None:
-            pass
-
     new = build_controllers(kube, AGENTS, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
-    working = asyncio.create_task(workers.reconcile_for_ever(queues, new.rollouts, new.nodes, Metrics(), Silent()))
+    working = asyncio.create_task(workers.reconcile_for_ever(queues, new, Metrics(), lambda _upgrade: None))
     try:
         async with asyncio.timeout(60):
             while not await at_work(scene):  # noqa: ASYNC110 - nothing tells of it

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import queue, workers
 from nodeupgrade.domain.rollout import flight, planner
@@ -27,13 +26,6 @@ from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
 NEWER = {"type": "Degraded", "status": "True", "reason": "OfANewerVersion", "message": "what a newer operator said"}
 NEWER["lastTransitionTime"] = "2026-01-01T00:00:00Z"
 EVIL, GOOD = "evil", "to-1-33"
-
-
-class Silent:
-    """Tells nobody."""
-
-    def offer(self, upgrade: Upgrade) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +59,7 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
     operator = build_controllers(scene.kube, agents, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
     working = [
-        asyncio.create_task(workers.reconcile_for_ever(queues, operator.rollouts, operator.nodes, Metrics(), Silent())),
+        asyncio.create_task(workers.reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None)),
         asyncio.create_task(operator.recorder.run()),
     ]
     try:

@@ -14,7 +14,6 @@ import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.controlplane.workers import reconcile_for_ever
@@ -35,11 +34,6 @@ NAME = "to-1-33"
 POOL, IN_FLIGHT, AGENT_SECONDS = 80, 20, 40.0
 IDEAL = (AGENT_SECONDS + NODE_LOOK.total_seconds()) * POOL / IN_FLIGHT
 WRITES_A_NODE = 15
-
-
-class Silence:
-    def offer(self, upgrade: Upgrade) -> None:
-        """Nobody wants to know."""
 
 
 class Distant(InMemoryKube):
@@ -123,7 +117,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     jobs = [
         fleet.run(),
         operator.recorder.run(),
-        reconcile_for_ever(queues, operator.rollouts, operator.nodes, Metrics(), Silence()),
+        reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None),
         SimulatedAgents(near, NAMESPACE, AGENT_SECONDS, vanish, timing=timing).run(),
     ]
     running = asyncio.gather(*jobs)

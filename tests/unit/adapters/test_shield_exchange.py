@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
+from nodeupgrade.adapters.shield import Exchange, HostShield, ShieldRecords
 from nodeupgrade.adapters.shield.socket import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
@@ -270,25 +270,25 @@ CALL = RefusedCall(
 
 
 def test_refused_calls_are_read_as_they_were_written(tmp_path: Path) -> None:
-    written, read = Refusals(tmp_path), HostShield(tmp_path / RUNTIME, tmp_path)
+    written, read = ShieldRecords(tmp_path), HostShield(tmp_path / RUNTIME, tmp_path)
     assert read.refused() == ()
     for count in range(1, 4):
-        written.add(CALL)
+        written.refuse(CALL)
         assert read.refused() == (CALL,) * count
     assert (tmp_path / REFUSED.name).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_log_is_read_only_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Refusals(tmp_path)
-    log.add(CALL)
-    assert log.all() == (CALL,)
+    log = ShieldRecords(tmp_path)
+    log.refuse(CALL)
+    assert log.refused() == (CALL,)
     monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("it was read again"))
-    assert log.all() == (CALL,)
+    assert log.refused() == (CALL,)
 
 
 def test_a_line_that_cannot_be_read_counts_and_a_part_of_one_does_not(tmp_path: Path) -> None:
     (tmp_path / REFUSED.name).write_text('{"at": 3}\n' + json.dumps({"at": "x"})[:5])
-    [found] = Refusals(tmp_path).all()
+    [found] = ShieldRecords(tmp_path).refused()
     assert '{"at": 3}' in found.label
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.shield import Refusals
+from nodeupgrade.adapters.shield import ShieldRecords
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 
@@ -14,18 +14,18 @@ CALL = RefusedCall(at="now", monotonic=5.0, method="StopContainer", instance="c1
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Refusals:
-    found = Refusals(tmp_path, now=lambda: AwakeTime(77.0))
+def log(tmp_path: Path) -> ShieldRecords:
+    found = ShieldRecords(tmp_path, now=lambda: AwakeTime(77.0))
     found.prepare()
-    assert found.all() == ()
+    assert found.refused() == ()
     return found
 
 
 @pytest.mark.parametrize("written", [0, 10], ids=["nothing", "a part"])
 def test_a_line_for_which_there_is_no_space_leaves_a_trace(
-    log: Refusals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+    log: ShieldRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
-    log.add(CALL)
+    log.refuse(CALL)
     write = os.write
 
     def full(descriptor: int, data: bytes) -> int:
@@ -35,29 +35,29 @@ def test_a_line_for_which_there_is_no_space_leaves_a_trace(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        log.add(CALL)
-        log.add(CALL)
-    assert [call.monotonic for call in log.all()] == [5.0, 77.0, 77.0]
-    log.add(CALL)
+        log.refuse(CALL)
+        log.refuse(CALL)
+    assert [call.monotonic for call in log.refused()] == [5.0, 77.0, 77.0]
+    log.refuse(CALL)
 
-    for reader in (log, Refusals(tmp_path, now=lambda: AwakeTime(99.0))):
-        found = reader.all()
+    for reader in (log, ShieldRecords(tmp_path, now=lambda: AwakeTime(99.0))):
+        found = reader.refused()
         assert len(found) == 4
         assert (found[0], found[3]) == (CALL, CALL)
         assert all(str(call).startswith("end something") for call in found[1:3])
 
 
-def test_a_line_that_is_being_written_is_read_later(log: Refusals, tmp_path: Path) -> None:
-    log.add(CALL)
+def test_a_line_that_is_being_written_is_read_later(log: ShieldRecords, tmp_path: Path) -> None:
+    log.refuse(CALL)
     whole = (tmp_path / REFUSED.name).read_bytes()
     with (tmp_path / REFUSED.name).open("ab") as stream:
         stream.write(whole[:7])
         stream.flush()
-        assert log.all() == (CALL,)
+        assert log.refused() == (CALL,)
         stream.write(whole[7:])
-    assert log.all() == (CALL, CALL)
+    assert log.refused() == (CALL, CALL)
 
 
 def test_where_nothing_at_all_can_be_written_it_fails(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        Refusals(tmp_path / "gone").add(CALL)
+        ShieldRecords(tmp_path / "gone").refuse(CALL)

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:
         disk.fchown(descriptor, status.st_uid, status.st_gid)
     # A change of owner clears set-id bits and file capabilities, so these are set after it.
     disk.fchmod(descriptor, status.st_mode & 0o7777)
-    for name in _attributes(source, disk):
+    for name in carried_attributes(source, disk.listxattr):
         disk.setxattr(descriptor, name, disk.getxattr(source, name))
 
 
@@ -141,9 +141,10 @@ def _unlink(path: Path, disk: Disk) -> None:
         disk.unlink(path)
 
 
-def _attributes(path: Path, disk: Disk) -> list[str]:
+def carried_attributes(path: Path, listxattr: Callable[[Path], list[str]]) -> list[str]:
+    """Return the names of the extended attributes that another file may have, too; none where there are none."""
     try:
-        return [name for name in disk.listxattr(path) if name not in NOT_CARRIED]
+        return [name for name in listxattr(path) if name not in NOT_CARRIED]
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             return []

@@ -16,83 +16,91 @@ from nodeupgrade.domain.node.shield import BY_RULE, REFUSED, WAITING, RefusedCal
 CLOCK = NodeClock(ProcessTable())
 
 
-class WaitingCalls:
-    """The number of calls that are held back: the size of an empty file, so that it is written by one system call.
+class ShieldRecords:
+    """What happened since the node's boot, in files that do not outlive it.
+
+    Calls that are held back are counted by the size of an empty file, so that their number is written by one system
+    call. A refused call whose line cannot be written because there is no space leaves a NUL, by which an existing file
+    can grow all the same: that something was refused must not get lost. Restarts by rules are evidence in favour of the
+    kubelet: a line that cannot be read is none.
 
     Args:
-        state: directory of the file; does not outlive the boot.
-    """
-
-    def __init__(self, state: Path) -> None:
-        self._path = state / WAITING.name
-
-    def set(self, number: int) -> None:
-        """Write it down.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, number)
-        finally:
-            os.close(descriptor)
-
-    def get(self) -> int:
-        """Return it."""
-        try:
-            return self._path.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-
-class Refusals:
-    """The refused calls since the node's boot.
-
-    A call whose line cannot be written because there is no space leaves a NUL, by which an existing file can grow all
-    the same: that something was refused must not get lost.
-
-    Args:
-        state: directory of the log; does not outlive the boot.
-        now: returns the present moment, the time of a call that left no line.
+        state: directory of the files.
+        now: returns the present moment, the time of a refused call that left no line.
     """
 
     def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
-        self._path = state / REFUSED.name
+        self._waiting, self._refused, self._by_rule = (state / each.name for each in (WAITING, REFUSED, BY_RULE))
         self._now = now
         self._size = 0
         self._read: tuple[RefusedCall, ...] = ()
 
     def prepare(self) -> None:
-        """Create the log, so that later it can grow without space.
+        """Create the log, so that later it can grow without space, and forget the calls of a process that was killed.
 
         Raises:
             OSError: it cannot be created.
         """
-        append(self._path, b"")
+        append(self._refused, b"")
+        self.hold_back(0)
 
-    def add(self, call: RefusedCall) -> None:
-        """Append a call, or what says that there was one.
+    def hold_back(self, number: int) -> None:
+        """Write down how many calls are held back.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        descriptor = os.open(self._waiting, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def waiting(self) -> int:
+        """Return how many calls are held back."""
+        try:
+            return self._waiting.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def refuse(self, call: RefusedCall) -> None:
+        """Write down a refused call, or at least that there was one.
 
         Raises:
             OSError: neither can be written.
         """
         try:
-            append(self._path, _line(call))
+            append(self._refused, _line(call))
         except OSError:
-            os.truncate(self._path, self._path.stat().st_size + 1)
+            os.truncate(self._refused, self._refused.stat().st_size + 1)
 
-    def all(self) -> tuple[RefusedCall, ...]:
-        """Return the calls, oldest first; reads only what was appended."""
+    def refused(self) -> tuple[RefusedCall, ...]:
+        """Return the refused calls, oldest first; reads only what was appended."""
         try:
-            if self._path.stat().st_size > self._size:
-                data = self._path.read_bytes()[self._size :]
+            if self._refused.stat().st_size > self._size:
+                data = self._refused.read_bytes()[self._size :]
                 whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
                 self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
                 self._size += len(whole)
         except FileNotFoundError:
             return ()
         return self._read
+
+    def allow_by_rule(self, restart: RuleRestart) -> None:
+        """Write down a container that a kubelet was allowed to restart.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        append(self._by_rule, _line(restart))
+
+    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
+        """Return the containers that a kubelet was allowed to restart, oldest first."""
+        try:
+            lines = self._by_rule.read_bytes().splitlines()
+        except FileNotFoundError:
+            return ()
+        return tuple(filter(None, map(_rule_restart, lines)))
 
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line. One that cannot be read still says that something was refused, some time before now."""
@@ -104,34 +112,6 @@ class Refusals:
                 f"something (the record cannot be read: {text})" if text else "something (there was no space for more)"
             )
             return RefusedCall(at="", monotonic=self._now().seconds, method="", instance="", label=label, wanted="end")
-
-
-class RuleRestarts:
-    """The containers that a kubelet was allowed to restart since the node's boot.
-
-    They are evidence in favour of the kubelet: a line that cannot be read is none.
-
-    Args:
-        state: directory of the log; does not outlive the boot.
-    """
-
-    def __init__(self, state: Path) -> None:
-        self._path = state / BY_RULE.name
-
-    def add(self, restart: RuleRestart) -> None:
-        """Append one.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        append(self._path, _line(restart))
-
-    def all(self) -> tuple[RuleRestart, ...]:
-        """Return them, oldest first."""
-        try:
-            return tuple(filter(None, map(_rule_restart, self._path.read_bytes().splitlines())))
-        except FileNotFoundError:
-            return ()
 
 
 def _line(record: RefusedCall | RuleRestart) -> bytes:

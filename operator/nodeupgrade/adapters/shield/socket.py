@@ -1,7 +1,6 @@
 """The system calls behind the exchange of sockets."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import socket
@@ -11,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from nodeupgrade.adapters.files.atomic import NOT_CARRIED
-from nodeupgrade.adapters.shield.records import Refusals, RuleRestarts, WaitingCalls, append
+from nodeupgrade.adapters.files.atomic import carried_attributes
+from nodeupgrade.adapters.shield.records import ShieldRecords, append
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
-from nodeupgrade.domain.node.shield import LOCK, RESTARTS, RefusedCall, RuleRestart
+from nodeupgrade.domain.node.shield import LOCK, RESTARTS
 
 CONNECT_SECONDS = 2.0
 
@@ -210,16 +209,8 @@ class Exchange:
         if (own.st_uid, own.st_gid) != (pattern.st_uid, pattern.st_gid):
             self._system.chown(self.shield, pattern.st_uid, pattern.st_gid)
         self._system.chmod(self.shield, stat.S_IMODE(pattern.st_mode))
-        for name in self._attributes():
+        for name in carried_attributes(self.runtime, self._system.listxattr):
             self._system.setxattr(self.shield, name, self._system.getxattr(self.runtime, name))
-
-    def _attributes(self) -> list[str]:
-        try:
-            return [name for name in self._system.listxattr(self.runtime) if name not in NOT_CARRIED]
-        except OSError as error:
-            if error.errno == errno.ENOTSUP:
-                return []
-            raise
 
     def _inode(self, path: Path) -> Inode | None:
         try:
@@ -249,7 +240,7 @@ class Exchange:
 STATE = Path("/run")
 
 
-class HostShield(Exchange):
+class HostShield(Exchange, ShieldRecords):
     """Implements ports.shield.Shield.
 
     Args:
@@ -258,17 +249,9 @@ class HostShield(Exchange):
     """
 
     def __init__(self, socket: Path, state: Path = STATE) -> None:
-        super().__init__(socket, state)
-        self._refusals = Refusals(state)
-        self._rule_restarts = RuleRestarts(state)
-        self._waiting = WaitingCalls(state)
-
-    def refused(self) -> tuple[RefusedCall, ...]:
-        return self._refusals.all()
-
-    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
-        return self._rule_restarts.all()
+        Exchange.__init__(self, socket, state)
+        ShieldRecords.__init__(self, state)
 
     def waiting(self) -> int:
-        waiting = self._waiting.get()
+        waiting = super().waiting()
         return waiting if waiting and self.ready() else 0  # a process that ended holds none

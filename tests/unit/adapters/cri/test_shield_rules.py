@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.guarded import CallGuard
-from nodeupgrade.adapters.shield import RuleRestarts
+from nodeupgrade.adapters.shield import ShieldRecords
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
 from nodeupgrade.domain.node.plan import RunPlan
@@ -97,12 +97,12 @@ async def test_what_cannot_be_written_down_is_refused(world: World) -> None:
 
 
 def test_a_line_that_cannot_be_read_excuses_nothing(tmp_path: Path) -> None:
-    restarts = RuleRestarts(tmp_path)
-    assert restarts.all() == ()
+    restarts = ShieldRecords(tmp_path)
+    assert restarts.restarted_by_rule() == ()
     known = RuleRestart(at="now", instance=TRAIN, label="a/web/train", ended=TRAIN, exit_code=88)
 
-    restarts.add(known)
+    restarts.allow_by_rule(known)
     with (tmp_path / BY_RULE.name).open("ab") as file:
         file.write(b'{"instance": "x"}\n{"at"')
 
-    assert restarts.all() == (known,)
+    assert restarts.restarted_by_rule() == (known,)

@@ -70,11 +70,9 @@ class Node:
         (self.root / "served").write_bytes(b"".join(file.read_bytes() for file in files))
 
     def run(self, command: str) -> int:
-        images = {
-            i: BeforeImage(container_id=i, encoding=store.ENCODING, data=store.StoredConfig.of(i, data).data, hashes=OLD)
-            for i, data in self.before.items()
-        }
-        changes = [(image, NEW) for image in images.values()]
+        stored = {i: store.StoredConfig.of(i, data).data for i, data in self.before.items()}
+        images = (BeforeImage(container_id=i, encoding=store.ENCODING, data=stored[i], hashes=OLD) for i in stored)
+        changes = [(image, NEW) for image in images]
         fragment = rendered(PurePosixPath("/run/docker.sock"), PurePosixPath(self.root), changes)
         assert fragment.restores
         waiting = "wait_for_runtime() { listing; }\n"
