@@ -5,8 +5,7 @@ import os
 import struct
 from pathlib import PurePosixPath
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
-
+from nodeupgrade.adapters.calls import patiently, translated
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.processes import NodeProgram
@@ -83,23 +82,15 @@ class NodePackages:
 
     def select(self, package: Package, selection: Selection) -> None:
         """Have dpkg enter what is wanted of a package, and read it back: a name that it does not know is no error."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(Transient),
-            stop=stop_after_delay(self._patience),
-            wait=wait_fixed(0.5),
-            reraise=True,
-        )
-        retrying(self._select, package, selection)
+        patiently(lambda: self._select(package, selection), self._patience, pause=0.5)
         if (found := self.selection(package)) != selection:
             raise StepFailed(f"dpkg has {found or 'nothing'} on record for {package.specific} instead of {selection}")
 
     def _select(self, package: Package, selection: Selection) -> None:
         words = (str(PROGRAM), f"--admindir={self._admindir}", "--set-selections")
         text = f"{package.specific} {selection}\n".encode()
-        try:
+        with translated(f"cannot run {PROGRAM}"):
             done = self._program.run(words, text=text, environment=ENGLISH)
-        except OSError as error:
-            raise StepFailed(f"cannot run {PROGRAM} because {error.strerror or error}") from error
         if done.returncode == 0:
             return
         said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
@@ -113,19 +104,16 @@ class NodePackages:
 
     def _holder(self, lock: PurePosixPath) -> str:
         """Return who has locked a file; empty if nobody has. The lock is looked at and not taken."""
-        try:
-            descriptor = os.open(self._files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise StepFailed(f"cannot look at {lock} because {error.strerror or error}") from error
-        try:
-            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-        except OSError as error:
-            raise StepFailed(f"cannot ask who has locked {lock} because {error.strerror or error}") from error
-        finally:
-            os.close(descriptor)
+        with translated(f"cannot ask who has locked {lock}"):
+            try:
+                descriptor = os.open(self._files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return ""
+            try:
+                asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+            finally:
+                os.close(descriptor)
         if kind == fcntl.F_UNLCK:
             return ""
         stat = self._processes.stat(pid)  # PID 0: in another PID namespace

@@ -1,7 +1,6 @@
 """Client for the part of the Container Runtime Interface (CRI) that this project uses."""
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -9,6 +8,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from nodeupgrade.adapters.calls import patiently
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
 from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
@@ -61,10 +61,6 @@ class CriClient:
                 raise StepFailed("cannot ask the runtime because it serves no CRI; is its CRI plugin disabled?")
             self._served = served
         return self._served
-
-    def forget(self) -> None:
-        """Forget the cached CRI versions; a restarted runtime may serve others."""
-        self._served = ()
 
     def version(self) -> pb.VersionResponse:
         """Return name and version of the runtime."""
@@ -132,17 +128,16 @@ class CriClient:
         Raises:
             Transient: it does not within ``timeout`` seconds.
         """
-        deadline = time.monotonic() + timeout
-        self.forget()
-        while True:
-            try:
-                self.start_containers(timeout=POLL_DEADLINE)()
-            except (Transient, Unimplemented) as error:
-                if time.monotonic() >= deadline:
-                    raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
-                time.sleep(POLL_INTERVAL)
-            else:
-                return
+        self._served = ()  # a restarted runtime may serve other versions
+        passing = (Transient, Unimplemented)
+
+        def list_once() -> None:
+            self.start_containers(timeout=POLL_DEADLINE)()
+
+        try:
+            patiently(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
+        except passing as error:
+            raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
 
     def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:
         answers = self._connection.ask_all(method, requests.values())

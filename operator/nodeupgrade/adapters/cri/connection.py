@@ -14,8 +14,8 @@ from typing import Generic, Self, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nodeupgrade.adapters.calls import patiently
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 A = TypeVar("A", bound=Message)
@@ -145,13 +145,7 @@ class Connection:
         Raises:
             As for ``call``; Transient once the patience has run out.
         """
-        retrying = Retrying(
-            retry=retry_if_exception_type(Transient),
-            stop=stop_after_delay(self._patience),
-            wait=wait_fixed(0.05),
-            reraise=True,
-        )
-        return retrying(call)
+        return patiently(call, self._patience)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

@@ -3,12 +3,12 @@
 import http.client
 import json
 import re
-import socket
 import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.calls import UnixConnection
 from nodeupgrade.adapters.crio.restart import CrioConfiguration, configured
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed, Transient
@@ -76,21 +76,8 @@ def _silent(path: Path) -> frozenset[str]:
         return frozenset()
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT_SECONDS)
-        self.sock.connect(str(self._path))
-
-
 def _get(path: Path, what: str) -> bytes:
-    connection = _UnixConnection(path)
+    connection = UnixConnection(path, TIMEOUT_SECONDS)
     try:
         connection.request("GET", what)
         answer = connection.getresponse()

@@ -7,20 +7,17 @@ with 20.10, API 1.41). See docs/decisions/docker.md for why this is not a librar
 import http.client
 import json
 import re
-import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
-
+from nodeupgrade.adapters.calls import UnixConnection, patiently
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 Document: TypeAlias = dict[str, Any]
-R = TypeVar("R")
 
 TYPE_LABEL = "io.kubernetes.docker.type"
 """Label of every container that a kubelet makes; its value says whether it is a sandbox."""
@@ -89,19 +86,11 @@ class EngineClient:
 
     def _all(self, paths: list[str], *, timeout: float | None = None, patience: float | None = None) -> list[Any]:
         """Send requests one after the other on one connection; ``None`` stands for what does not exist."""
-        return self._retry(lambda: self._once(paths, timeout or self._timeout), patience)
-
-    def _retry(self, call: Callable[[], R], patience: float | None) -> R:
-        retrying = Retrying(
-            retry=retry_if_exception_type(Transient),
-            stop=stop_after_delay(self._patience if patience is None else patience),
-            wait=wait_fixed(0.05),
-            reraise=True,
-        )
-        return retrying(call)
+        seconds = self._patience if patience is None else patience
+        return patiently(lambda: self._once(paths, timeout or self._timeout), seconds)
 
     def _once(self, paths: list[str], timeout: float) -> list[Any]:
-        connection = _UnixConnection(self._path, timeout)
+        connection = UnixConnection(self._path, timeout)
         try:
             return [_answer(connection, path) for path in paths]
         except (OSError, http.client.HTTPException) as error:
@@ -109,20 +98,6 @@ class EngineClient:
             raise Transient(f"dockerd does not answer on {self._path}: {reason}") from error
         finally:
             connection.close()
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP on a unix socket."""
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
 
 
 def _answer(connection: http.client.HTTPConnection, path: str) -> Any:

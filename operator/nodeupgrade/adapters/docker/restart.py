@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.api.reasons import Reason
@@ -30,13 +31,11 @@ class DockerdProgram(NodeProgram):
             TimedOut: the program does not end in time.
             StepFailed: it cannot be run.
         """
-        try:
+        with translated(f"cannot run {command[0]}"):
             # A program that did not know the option would not start either, but that is not worth a try.
             if self.VALIDATE.encode() not in self.run((command[0], "--help")).stdout:
                 return ""
             done = self.run((*command, self.VALIDATE))
-        except OSError as error:
-            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
         return "" if done.returncode == 0 else complaint(done)
 
 

@@ -1,10 +1,10 @@
 """The ContainerRuntime port (ports.runtime), implemented for Docker."""
 
 import re
-import time
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from nodeupgrade.adapters.calls import patiently
 from nodeupgrade.adapters.cri.runtime import NodeRuntime
 from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
@@ -88,19 +88,13 @@ class DockerRuntime(NodeRuntime):
 
     def wait_until_answering(self, timeout: float) -> None:
         """Start dockerd if it is stopped."""
-        deadline = time.monotonic() + timeout
         if self._is_down():
             for unit in self._units():  # the socket, too, has a limit of starts that is to be reset
                 self.services.start(unit)
-        while True:
-            try:
-                self._engine.containers(timeout=POLL_DEADLINE, patience=0)
-            except Transient as error:
-                if time.monotonic() >= deadline:
-                    raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
-                time.sleep(POLL_INTERVAL)
-            else:
-                return
+        try:
+            patiently(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
+        except Transient as error:
+            raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
 
     def close(self) -> None:
         """Do nothing: no connection outlives a call."""

@@ -6,9 +6,9 @@ import fcntl
 import os
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files.atomic import (
     LEFTOVER,
     carry_attributes,
@@ -26,7 +26,6 @@ from nodeupgrade.adapters.files.atomic import (
 )
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.ports.disk import Disk
@@ -54,7 +53,7 @@ class HostFiles:
 
     def seen(self, path: PurePosixPath) -> Path:
         """Return a path of the node as this process sees it, symbolic links followed as the node would."""
-        with _translated(f"cannot follow {path}"):
+        with translated(f"cannot follow {path}"):
             return resolve(self._root, path, follow_last=True, disk=self._disk)
 
     def on_node(self, seen: Path) -> PurePosixPath:
@@ -62,29 +61,29 @@ class HostFiles:
         return PurePosixPath("/") / seen.relative_to(self._root)
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        with _translated(f"cannot read {path}"):
+        with translated(f"cannot read {path}"):
             resolved = self._existing(path)
             return None if resolved is None else b"".join(read_chunks(resolved, disk=self._disk))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        with _translated(f"cannot read {path}"):
+        with translated(f"cannot read {path}"):
             resolved = self._existing(path)
             return None if resolved is None else digest_of(resolved, disk=self._disk)
 
     def size(self, path: PurePosixPath) -> int | None:
-        with _translated(f"cannot read {path}"):
+        with translated(f"cannot read {path}"):
             resolved = self._existing(path)
             return None if resolved is None else self._disk.stat(resolved).st_size
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        with _translated(f"cannot read {path}"):
+        with translated(f"cannot read {path}"):
             if (resolved := self._existing(path)) is None:
                 return None
             return stamp(self._disk.stat(resolved))
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
-        with _translated(f"cannot ask for the times of {path}"):
+        with translated(f"cannot ask for the times of {path}"):
             links: list[Path] = []
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
             try:
@@ -94,7 +93,7 @@ class HostFiles:
             return max(max(status.st_mtime_ns, status.st_ctime_ns) for status in times) / 1e9
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        with _translated(f"cannot write {path}"):
+        with translated(f"cannot write {path}"):
             target = self._changeable(path)
             make_directory(target.parent, disk=self._disk)
             with fresh_beside(target, mode=mode, disk=self._disk) as fresh:
@@ -103,7 +102,7 @@ class HostFiles:
                     carry_attributes(target, fresh, disk=self._disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        with _translated(f"cannot copy {source} to {target}"):
+        with translated(f"cannot copy {source} to {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
             make_directory(destination.parent, disk=self._disk)
@@ -113,7 +112,7 @@ class HostFiles:
                 carry_attributes(origin, fresh, disk=self._disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
-        with _translated(f"cannot give {target} the attributes of {pattern}"):
+        with translated(f"cannot give {target} the attributes of {pattern}"):
             descriptor = self._disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 carry_attributes(self._required(pattern), descriptor, disk=self._disk)
@@ -128,7 +127,7 @@ class HostFiles:
 
         Both names are one file afterwards, with the mode, owner and attributes of ``source``.
         """
-        with _translated(f"cannot put {source} at {target}"):
+        with translated(f"cannot put {source} at {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
             if self._is_same(origin, destination):
@@ -138,7 +137,7 @@ class HostFiles:
 
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, and what an interrupted change of it left behind; no error if it does not exist."""
-        with _translated(f"cannot remove {path}"):
+        with translated(f"cannot remove {path}"):
             target = self._changeable(path)
             remove_leftover(target, disk=self._disk)
             if exists(target, self._disk):
@@ -146,7 +145,7 @@ class HostFiles:
                 sync_directory(target.parent, self._disk)
 
     def tidy(self, path: PurePosixPath) -> None:
-        with _translated(f"cannot tidy up beside {path}"):
+        with translated(f"cannot tidy up beside {path}"):
             remove_leftover(self._changeable(path), disk=self._disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
@@ -154,7 +153,7 @@ class HostFiles:
 
         Temporary files that a crash of this program left behind are not listed.
         """
-        with _translated(f"cannot list {directory}"):
+        with translated(f"cannot list {directory}"):
             resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
             if not exists(resolved, self._disk):
                 return ()
@@ -162,20 +161,20 @@ class HostFiles:
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        with _translated(f"cannot list {directory}"):
+        with translated(f"cannot list {directory}"):
             resolved = resolve(self._root, directory, follow_last=True)
             below = [Path(place) / name for place, _, names in os.walk(resolved) for name in names]
             files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        with _translated(f"cannot follow {path}"):
+        with translated(f"cannot follow {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             return self.on_node(resolved) if self._is_regular(resolved) else None
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
-        with _translated(f"cannot ask for the attributes of {path}"):
+        with translated(f"cannot ask for the attributes of {path}"):
             try:
                 descriptor = os.open(resolve(self._root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
@@ -191,12 +190,12 @@ class HostFiles:
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
     def socket(self, path: PurePosixPath) -> PurePosixPath | None:
-        with _translated(f"cannot look for a socket at {path}"):
+        with translated(f"cannot look for a socket at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             return PurePosixPath("/") / resolved.relative_to(self._root) if self._is_socket(resolved) else None
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        with _translated(f"cannot look for sockets in {directory}"):
+        with translated(f"cannot look for sockets in {directory}"):
             resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
             if not exists(resolved, self._disk):
                 return ()
@@ -220,7 +219,7 @@ class HostFiles:
         return self.usage(path).free
 
     def usage(self, path: PurePosixPath) -> DiskUsage:
-        with _translated(f"cannot ask for the space at {path}"):
+        with translated(f"cannot ask for the space at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             while not exists(resolved, self._disk):
                 resolved = resolved.parent
@@ -233,7 +232,7 @@ class HostFiles:
             )
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        with _translated(f"cannot look at {path}"):
+        with translated(f"cannot look at {path}"):
             resolved = resolve(self._root, path, follow_last=False, disk=self._disk)
             try:
                 status = self._disk.lstat(resolved)
@@ -247,7 +246,7 @@ class HostFiles:
             )
 
     def executable(self, path: PurePosixPath) -> bool:
-        with _translated(f"cannot ask for the mode of {path}"):
+        with translated(f"cannot ask for the mode of {path}"):
             resolved = self._existing(path)
             return resolved is not None and bool(self._disk.stat(resolved).st_mode & stat.S_IXUSR)
 
@@ -289,12 +288,3 @@ def _require_regular(kind: int, path: PurePosixPath) -> None:
         raise OSError(errno.EINVAL, "it is a symbolic link; name the file it points to", str(path))
     if not stat.S_ISREG(kind):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-
-
-@contextlib.contextmanager
-def _translated(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StepFailed(f"{what} because {reason}") from error

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files.atomic import (
     exists,
     fresh_beside,
@@ -56,12 +57,10 @@ class RunStore:
         directory = self._directory(plan.run_id)
         document = to_json(plan, strict=True)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
-        try:
+        with translated(f"cannot write the plan of run {plan.run_id}"):
             make_directory(directory, mode=0o700, disk=self._disk)
             self._write(directory / UNTOLD, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
-        except OSError as error:
-            raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
 
     def read_plan(self, run: RunId) -> RunPlan | None:
         try:
@@ -86,7 +85,8 @@ class RunStore:
         if not exists(directory, self._disk):
             return
         try:
-            with self.open_journal(run) as journal:  # an executor that starts now finds it locked, later finds no plan
+            with translated(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
+                # an executor that starts now finds it locked, later finds no plan
                 if journal.load().records:
                     raise Inconsistent(f"run {run} has begun and cannot be forgotten")
                 with suppress(FileNotFoundError):
@@ -94,8 +94,6 @@ class RunStore:
                 sync_directory(directory, self._disk)
         except BusyError as error:
             raise Inconsistent(f"run {run} is just being begun and cannot be forgotten") from error
-        except OSError as error:
-            raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
 
     def require_plan(self, run: RunId) -> RunPlan:
         plan = self.read_plan(run)
@@ -138,12 +136,9 @@ class RunStore:
 
     def mark_reported(self, run: RunId) -> None:
         directory = self._directory(run)
-        try:
-            with suppress(FileNotFoundError):
-                self._disk.unlink(directory / UNTOLD)
-                sync_directory(directory, self._disk)
-        except OSError as error:
-            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
+        with translated(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
+            self._disk.unlink(directory / UNTOLD)
+            sync_directory(directory, self._disk)
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal are kept for a person.
@@ -216,10 +211,8 @@ class RunStore:
             return None
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
-        try:
+        with translated(f"cannot write to the directory of run {run}"):
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
-        except OSError as error:
-            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def read_guard(self, run: RunId) -> GuardReport:
         try:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed, TimedOut
@@ -302,10 +303,8 @@ class NodeProgram:
             StepFailed: it cannot be run, or ends with an error.
         """
         again = Retrying(retry=retry_if_exception_type(TimedOut), stop=stop_after_attempt(2), reraise=True)
-        try:
+        with translated(f"cannot run {words[0]}"):
             done = again(self.run, words, text=text, environment=environment)
-        except OSError as error:
-            raise StepFailed(f"cannot run {words[0]} because {error.strerror or error}") from error
         if done.returncode != 0:
             raise StepFailed(complaint(done))
         return done.stdout

@@ -2,11 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.systemd.systemctl import Fence, Systemctl, has_unread
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
@@ -138,7 +138,7 @@ class SystemdManager:
 
     def prepare_mask(self, unit: str) -> None:
         """Make systemd load the fence without putting it up, which saves 0.1 s in mask()."""
-        with _translated(f"cannot prepare the fence of {unit}"):
+        with translated(f"cannot prepare the fence of {unit}"):
             prepared = self._fence(unit).prepare()
         if prepared or not self._holds_fence(unit, self._show(unit)):
             self.reload()
@@ -147,12 +147,12 @@ class SystemdManager:
     def mask(self, unit: str) -> None:
         """Put up the fence. A running unit keeps running, but is not restarted when it ends."""
         self.prepare_mask(unit)
-        with _translated(f"cannot fence {unit}"):
+        with translated(f"cannot fence {unit}"):
             self._fence(unit).put_up()
 
     def unmask(self, unit: str) -> None:
         """Lift the fence. Call reload() once the unit runs again, so that systemd drops the drop-in too."""
-        with _translated(f"cannot lift the fence of {unit}"):
+        with translated(f"cannot lift the fence of {unit}"):
             self._fence(unit).take_down()
 
     def log(self, unit: str) -> tuple[str, ...]:
@@ -193,14 +193,6 @@ class SystemdManager:
 
     def _fence(self, unit: str) -> Fence:
         return Fence(_checked(unit), self._root)
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StepFailed(f"{what} because {error}") from error
 
 
 def limit_of(shown: str) -> str:
