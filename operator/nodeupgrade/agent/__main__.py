@@ -7,14 +7,14 @@ import sys
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on
 from nodeupgrade.agent.task_reporter import UnheardError
-from nodeupgrade.wiring.cluster import kube as connect
+from nodeupgrade.wiring.cluster import connect
 from nodeupgrade.wiring.node import (
-    artifacts_from_pod,
+    NodeArtifacts,
+    RunStore,
     bundles_from_pod,
     host_from_pod,
     log_to_stderr,
     plan_failpoint,
-    runs_in,
 )
 
 
@@ -26,9 +26,9 @@ async def _main() -> None:
             settings,
             kube,
             host,
-            runs=runs_in(settings.on_host(RUNS)),
+            runs=RunStore(settings.on_host(RUNS)),
             bundles=bundles_from_pod(settings.bundle, settings.host, bundles_on(host.files)),
-            artifacts=artifacts_from_pod(settings.host),
+            artifacts=NodeArtifacts(settings.host),
             failpoint=plan_failpoint(os.environ, settings.host),
         ).serve()
 

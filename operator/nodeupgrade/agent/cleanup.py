@@ -20,7 +20,7 @@ from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.journal import AgentRuns
-from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in
+from nodeupgrade.wiring.node import MountedHost, RunStore, host_from_pod
 
 AGENT_MODULE = "nodeupgrade.agent"
 _UNIT_DIRECTORIES = (UNIT_DIRECTORY, PurePosixPath("/run/systemd/system"))
@@ -137,7 +137,7 @@ def main() -> int:
     host = host_from_pod(Path("/host"))
     try:
         _require_no_agent(host)
-        found = look(runs_in(host.root / RUNS.relative_to("/")), host.files)
+        found = look(RunStore(host.root / RUNS.relative_to("/")), host.files)
         remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:
         print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)

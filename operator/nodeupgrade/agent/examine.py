@@ -64,7 +64,7 @@ class _ClusterView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class Asked:
     """What is asked of the node, and what is there for it."""
 
     task: Task
@@ -116,9 +116,7 @@ class Examiner:
             return ()
         return addresses_of(API_SERVER, await self._kube.list_services((API_SERVER.partition("/")[0],)))
 
-    async def settled(
-        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
-    ) -> Examination:
+    async def settled(self, asked: Asked) -> Examination:
         """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
 
         Raises:
@@ -127,7 +125,7 @@ class Examiner:
         """
         for look in range(1, LOOKS):
             try:
-                examination = await self._look(task, attempt, replacement, files)
+                examination = await self._look(asked)
             except Transient as error:
                 log.info("examination_failed", error=str(error), look=look)
             else:
@@ -137,18 +135,15 @@ class Examiner:
                     "node_not_ready_for_run", findings=[str(finding) for finding in examination.refusals], look=look
                 )
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        return await self._look(task, attempt, replacement, files)
+        return await self._look(asked)
 
-    async def _look(
-        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
-    ) -> Examination:
+    async def _look(self, asked: Asked) -> Examination:
         """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
         began = time.monotonic()
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
-        clients = await self._clients(task, pods)
+        clients = await self._clients(asked.task, pods)
         cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
-        asked = _Asked(task=task, attempt=attempt, replacement=replacement, files=files)
         examination = await asyncio.to_thread(self._examine, asked, cluster)
         log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
         return examination
@@ -172,7 +167,7 @@ class Examiner:
             log.info("dependants_read_failed", error=str(error))
             return replace(clients, unread_dependants=str(error))
 
-    def _examine(self, asked: _Asked, cluster: _ClusterView) -> Examination:
+    def _examine(self, asked: Asked, cluster: _ClusterView) -> Examination:
         spec = asked.task.spec
         runtime = view_node(dict(cluster.node)).runtime_name
         running = replace(self.running(asked.task), runtime=runtime)
@@ -275,7 +270,8 @@ class Precheck:
             settings = await self.examiner.informed(task)
             candidate = await asyncio.to_thread(self._borrow, settings, task)
             files = await asyncio.to_thread(take, settings, self.artifacts, task.spec.files)
-            return await self.examiner.settled(task, attempt_of(self.settings.run_id, 1), candidate, files)
+            attempt = attempt_of(self.settings.run_id, 1)
+            return await self.examiner.settled(Asked(task=task, attempt=attempt, replacement=candidate, files=files))
         finally:
             await asyncio.to_thread(give_back, self.settings)
 

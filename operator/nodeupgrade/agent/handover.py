@@ -129,7 +129,7 @@ class Handover:
             return self.never_started()
         if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
             return None
-        await self.executor.stage_bundle()  # before asking, since an answer expires soon
+        await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer expires soon
         task = await self.guard.obtain(plan, self.reporter)
         if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
@@ -141,7 +141,7 @@ class Handover:
         await self.pods.begin()
         await asyncio.to_thread(self.runs.write_guard, plan.run_id, self.guard.report)
         await self.reporter.report(self._planned_status(plan))
-        await self.executor.hand_over(plan)
+        await asyncio.to_thread(self.executor.hand_over, plan)
 
     async def _withdraw_unwanted(self, plan: RunPlan, task: Task | None, unit_state: str) -> TaskStatus | None:
         """Withdraw a plan that no executor has begun, if there is a reason to; a failure is retried at a later poll.

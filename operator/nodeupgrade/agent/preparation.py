@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.agent.examine import Examiner, given_up
+from nodeupgrade.agent.examine import Asked, Examiner, given_up
 from nodeupgrade.agent.host.executor_service import ExecutorService, not_over
 from nodeupgrade.agent.host.files import forget as forget_files
 from nodeupgrade.agent.host.files import stage as stage_files
@@ -63,7 +63,7 @@ class Preparation:
         try:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
-                await self.executor.try_out()
+                await asyncio.to_thread(self.executor.try_out)
                 plan = self.failpoint(examination.plan)
                 await asyncio.to_thread(self.runs.write_plan, plan)
                 return plan
@@ -86,7 +86,7 @@ class Preparation:
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
         files = await asyncio.to_thread(self._stage_files, settings, task)
         await self.report(self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
-        return await self.examiner.settled(task, attempt, candidate, files)
+        return await self.examiner.settled(Asked(task=task, attempt=attempt, replacement=candidate, files=files))
 
     def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
         staged = stage(settings, self.artifacts, self.host.files, task.spec.artifact, program)

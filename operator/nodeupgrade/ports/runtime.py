@@ -32,11 +32,11 @@ class BeforeImage:
     hashes: StoredHashes  # the hash annotations read from these bytes
 
 
-# What a container runtime can tell about its own restart. The engine asks before it plans a run.
+class RuntimeView(Protocol):
+    """Inspects a runtime, and a restart of it ahead of time, without changing anything. Every call is bounded in time.
 
-
-class RestartView(Protocol):
-    """Inspects a restart of the runtime ahead of time. Changes nothing."""
+    All methods may raise Transient if the runtime does not answer.
+    """
 
     @property
     def kind(self) -> RuntimeKind:
@@ -58,13 +58,6 @@ class RestartView(Protocol):
 
         If it cannot, the run goes on without that, and the result says why.
         """
-
-
-class RuntimeView(RestartView, Protocol):
-    """Inspects a runtime without changing anything. Implementations bound every call in time.
-
-    All methods may raise Transient if the runtime does not answer.
-    """
 
     def info(self) -> RuntimeInfo:
         """Return what the running runtime says about itself: name, versions, cgroup driver, places in use."""
@@ -96,14 +89,12 @@ class RuntimeView(RestartView, Protocol):
 
 
 class ContainerRuntime(RuntimeView, Protocol):
-    """Lists containers and rewrites stored hashes. Implementations bound every call in time.
+    """Rewrites stored hashes, too.
 
     Each implementation decides how to write hashes: while the runtime runs or, where the runtime would overwrite them,
     while it is stopped. If it is stopped for that, the next method that needs an answer starts it. Callers rely on one
     thing only: after a restart of the unit, the runtime serves what was written.
     See docs/decisions/runtimes.md.
-
-    All methods may raise Transient if the runtime does not answer.
     """
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:

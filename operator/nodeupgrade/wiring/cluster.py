@@ -6,26 +6,18 @@ from pathlib import Path
 from nodeupgrade.adapters.kube import KubeClient, Patience
 
 
-def kube(kubeconfig: Path | None = None) -> AbstractAsyncContextManager[KubeClient]:
-    """Connect to the API server with a kubeconfig or, without one, with the service account of this pod."""
-    return KubeClient.open(kubeconfig)
-
-
-# Connects the command line to the API server.
-
-
 def connect(
-    kubeconfig: Path | None, context: str | None, request_seconds: float
+    kubeconfig: Path | None = None, context: str | None = None, request_seconds: float | None = None
 ) -> AbstractAsyncContextManager[KubeClient]:
-    """Connect with the user's kubeconfig. Retries are few, since a person waits at the terminal.
+    """Connect to the API server.
 
     Args:
-        kubeconfig: Path of the kubeconfig; None for the usual places.
+        kubeconfig: Path of the kubeconfig; None for the service account of this pod, or the user's usual places.
         context: Context in the kubeconfig; None for the current one.
-        request_seconds: Timeout of one request.
+        request_seconds: Timeout of one request, for a person who waits at the terminal: retries are few, too.
 
     Raises:
         NoClusterError: There is no usable kubeconfig.
     """
-    patience = Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2)
-    return KubeClient.open(kubeconfig, context, patience)
+    patience = request_seconds and Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2)
+    return KubeClient.open(kubeconfig, context, patience or None)

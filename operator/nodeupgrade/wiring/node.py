@@ -30,9 +30,10 @@ from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.credentials import carried, parse
 
 __all__ = [
+    "NodeArtifacts",
+    "RunStore",
     "Watchdog",
     "WatchedClock",
-    "artifacts_from_pod",
     "bundles_from_pod",
     "failpoints",
     "host_from_pod",
@@ -40,7 +41,6 @@ __all__ = [
     "node_on_host",
     "notify_ready",
     "plan_failpoint",
-    "runs_in",
 ]
 
 
@@ -127,16 +127,6 @@ def host_from_pod(root: Path) -> MountedHost:
 def bundles_from_pod(source: Path, root: Path, directory: PurePosixPath) -> NodeBundles:
     """Return the bundles in ``directory`` on the node; ``source`` is the one that the agent brings."""
     return NodeBundles(source=source, parent=root / directory.relative_to("/"), on_node=directory)
-
-
-def artifacts_from_pod(root: Path) -> NodeArtifacts:
-    """Return the access to kubelet artifacts for the node mounted at ``root``."""
-    return NodeArtifacts(root)
-
-
-def runs_in(directory: Path) -> RunStore:
-    """Return the node's runs; ``directory`` is their directory as this process sees it."""
-    return RunStore(directory)
 
 
 def node_on_host(plan: RunPlan) -> Node:

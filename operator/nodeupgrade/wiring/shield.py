@@ -30,28 +30,16 @@ __all__ = [
     "Exchange",
     "Front",
     "Proxy",
-    "exchange_at",
+    "RunStore",
     "front_of",
     "guard_of",
     "log_to_stderr",
     "notify_ready",
     "open_listener",
-    "proxy_behind",
-    "runs_in",
 ]
 
 SHUTS_DOWN_SECONDS = 5.0
 """How long systemd may take to say whether the node shuts down."""
-
-
-def runs_in(directory: Path) -> RunStore:
-    """Return the node's runs."""
-    return RunStore(directory)
-
-
-def exchange_at(socket: Path, state: Path = STATE) -> Exchange:
-    """Return the exchange of a runtime's socket."""
-    return Exchange(socket, state)
 
 
 def front_of(plan: RunPlan, exchange: Exchange) -> Front:
@@ -95,8 +83,3 @@ def guard_of(
         caller=lambda peer: callers.UNKNOWN if (known := front.caller(peer)) is None else known,
     )
     return CallGuard(shielded, around, patience=patience)
-
-
-def proxy_behind(front: Front, exchange: Exchange, guard: CallGuard) -> Proxy:
-    """Return the proxy between the door and the runtime."""
-    return Proxy(front.server, exchange.upstream, guard)

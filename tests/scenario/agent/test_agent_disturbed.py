@@ -167,14 +167,14 @@ async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:
     world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=2), kubelet_down_budget=timedelta(seconds=600)))
 
     def gone_once(_moment: str) -> None:
-        if world.stops == 1 and world.moments.count("_hand_over") == 1:
+        if world.stops == 1 and world.moments.count("hand_over") == 1:
             world.node.services.active.discard(units.EXECUTOR)
 
     world.hook = gone_once
 
     await world.serve()
 
-    assert world.moments.count("_hand_over") == 2
+    assert world.moments.count("hand_over") == 2
     assert upgraded(world)
 
 
@@ -195,7 +195,7 @@ async def test_a_later_agent_starts_an_executor_that_is_gone_at_once(world: Worl
     await world.serve()
 
     later = world.moments[known:]
-    assert later.index("_hand_over") < later.index("sleep")
+    assert later.index("hand_over") < later.index("sleep")
     assert upgraded(world)
 
 
@@ -318,7 +318,7 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
     assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
-    at_work = world.moments[world.moments.index("_hand_over") : world.moments.index("_clean_up")]
+    at_work = world.moments[world.moments.index("hand_over") : world.moments.index("_clean_up")]
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
 
 

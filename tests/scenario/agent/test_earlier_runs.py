@@ -30,7 +30,7 @@ async def lost_once_begun(world: World) -> None:
     """Let an agent hand over and vanish; the executor goes on, and the kubelet has not been stopped yet."""
 
     def lost(moment: str) -> None:
-        if moment == "_hand_over done":
+        if moment == "hand_over done":
             raise Killed
 
     world.hook = lost
@@ -297,7 +297,7 @@ async def test_a_plan_that_is_begun_just_now_is_attended_to(world: World) -> Non
     """It looked as if nobody had begun it; then its executor is stopped in mid-run, and has to be brought back."""
 
     def killed(moment: str) -> None:
-        if moment == "_hand_over done":
+        if moment == "hand_over done":
             raise Killed
 
     world.hook = killed
@@ -311,7 +311,7 @@ async def test_a_plan_that_is_begun_just_now_is_attended_to(world: World) -> Non
     status = await world.serve()
 
     assert (status.phase, world.stops) == (TaskPhase.SUCCEEDED, 1)
-    assert world.moments.count("_hand_over") == 2
+    assert world.moments.count("hand_over") == 2
     assert upgraded(world)
 
 

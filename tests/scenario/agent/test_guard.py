@@ -43,7 +43,7 @@ async def test_a_guarded_node_is_upgraded(world: World) -> None:
     assert world.control_plane.tried == ["/api/v1/nodes/node-a/status", "/api/v1/namespaces/default/pods/web/status"]
     phases = list(dict.fromkeys(told.phase for told in world.kube.statuses))
     assert phases.index(TaskPhase.STAGED) < phases.index(TaskPhase.VERIFYING)
-    assert world.moments.index("stage") < world.moments.index("_try") < world.moments.index("_hand_over")
+    assert world.moments.index("stage_bundle") < world.moments.index("_try") < world.moments.index("hand_over")
     assert upgraded(world)
 
 
@@ -137,7 +137,7 @@ async def test_credentials_that_a_program_prints(world: World, action: TaskActio
 
 
 def untouched_but_for_the_bundle(world: World) -> bool:
-    return untouched(world) and "_hand_over" not in world.moments
+    return untouched(world) and "hand_over" not in world.moments
 
 
 CALLED_OFF = [{"action": TaskAction.ABORT}, {"deadline": PAST}]
@@ -215,10 +215,10 @@ async def test_a_replaced_agent_asks_again(world: World) -> None:
     assert upgraded(world)
 
 
-@pytest.mark.parametrize("moment", ["_hand_over done", "sleep", "_clean_up"])
+@pytest.mark.parametrize("moment", ["hand_over done", "sleep", "_clean_up"])
 async def test_an_agent_replaced_after_handing_over_does_not_ask_and_knows(world: World, moment: str) -> None:
     required(world)
-    handed_over = "_hand_over done"
+    handed_over = "hand_over done"
     world.hook = lambda passing: kill() if passing == moment and handed_over in world.moments else None
     with pytest.raises(Killed):
         await world.serve()

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Carry the unfinished run to its end, if there is one; with TRY_OUT, only show that this program can run."""
     if units.TRY_OUT in arguments:
         return units.EXIT_ABLE
-    runs = wiring.runs_in(Path(RUNS))
+    runs = wiring.RunStore(Path(RUNS))
     try:
         unfinished = runs.unfinished()
     except Inconsistent as error:

@@ -36,16 +36,13 @@ class ExecutorService:
         self._bundles = bundles
         self._host = host
 
-    async def try_out(self) -> None:
+    def try_out(self) -> None:
         """Stage the bundle and check that systemd can run the executor's program, without starting a run.
 
         Raises:
             Refused: systemd cannot run it.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
-        await asyncio.to_thread(self._try_out)
-
-    def _try_out(self) -> None:
         root = self._bundles.stage()
         if problem := units.try_out(self._host.files, self._host.services, root):
             if self.unneeded():
@@ -56,23 +53,20 @@ class ExecutorService:
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
 
-    async def stage_bundle(self) -> None:
+    def stage_bundle(self) -> None:
         """Stage the bundle on the node, which may take a while; nothing is started.
 
         Raises:
             StepFailed: the bundle cannot be staged.
         """
-        await asyncio.to_thread(self._bundles.stage)
+        self._bundles.stage()
 
-    async def hand_over(self, plan: RunPlan) -> None:
+    def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
 
         Raises:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
-        await asyncio.to_thread(self._hand_over, plan)
-
-    def _hand_over(self, plan: RunPlan) -> None:
         units.install(self._host.files, self._host.services, self._bundles.stage(), plan)
 
     async def ensure_running(self, plan: RunPlan) -> None:
@@ -81,7 +75,7 @@ class ExecutorService:
             return
         log.info("executor_starting")
         try:
-            await self.hand_over(plan)
+            await asyncio.to_thread(self.hand_over, plan)
         except NodeUpgradeError as error:
             log.warning("executor_start_failed", error=str(error))
 

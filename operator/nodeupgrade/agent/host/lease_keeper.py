@@ -18,7 +18,7 @@ import structlog
 from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.ports.kubelet import LeaseApi
-from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
+from nodeupgrade.wiring.lease_keeper import KubeletLease, log_to_stderr
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
@@ -71,7 +71,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         log.warning("lease_unavailable", kubeconfig=str(given.kubeconfig), error=str(error))
         return 0
-    count = keep(lease_api(credentials, given.node), given.seconds)
+    count = keep(KubeletLease(credentials=credentials, node=given.node), given.seconds)
     log.info("lease_keeper_ended", node=given.node, renewed=count)
     return 0
 

@@ -38,8 +38,8 @@ def main() -> int:
     options.add_argument("--state", type=Path, default=wiring.STATE, help="the node's /run")
     options.add_argument("--patience", type=float, default=EXCUSE_SECONDS, help="seconds to wait for an excuse")
     given = options.parse_args()
-    exchange = wiring.exchange_at(given.socket, given.state)
-    runs = wiring.runs_in(given.runs)
+    exchange = wiring.Exchange(given.socket, given.state)
+    runs = wiring.RunStore(given.runs)
     try:
         run = runs.unfinished()
         plan = None if run is None else runs.require_plan(run)
@@ -61,7 +61,7 @@ async def _serve(plan: RunPlan, exchange: wiring.Exchange, front: wiring.Front, 
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    proxy = wiring.proxy_behind(front, exchange, guard)
+    proxy = wiring.Proxy(front.server, exchange.upstream, guard)
     await proxy.start()
     await front.open()
     await _raise_again(exchange)
