@@ -50,10 +50,10 @@ PROBE = """
 import json, os, subprocess, sys, time
 os.nice(-5)
 from pathlib import Path
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.wiring.node import runtime_named
 name, socket, unit = sys.argv[1:]
 processes, services = ProcessTable(Path("/proc")), SystemdManager()

@@ -26,7 +26,7 @@ from rich.table import Table
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from e2e.bench_fleet.ideal import ends
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
 from nodeupgrade.ports.kube import PODS, UPGRADES
 from tests.contract.kube.apiserver import ApiServer, free_ports, running

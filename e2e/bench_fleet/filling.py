@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import NODES, PODS
 from tests.contract.kube.apiserver import ApiServer

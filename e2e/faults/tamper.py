@@ -7,10 +7,10 @@ from e2e.changes import restart_runtime
 from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
 from e2e.lab.cluster.deploy import FAILPOINTS
-from nodeupgrade.adapters.containerd import ContainerdRuntime
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.failpoints import WRONG_HASH, When, at

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.errors import LabError
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import ApiServer, running

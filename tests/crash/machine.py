@@ -9,8 +9,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId

@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.crio.store import SpecificationStore
-from nodeupgrade.adapters.files import HostFiles, atomic
+from nodeupgrade.adapters.files import atomic
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.proc import ProcessTable, credentials
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.proc.sockets import credentials
 
 # Says who a process is, for people.
 

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime
 
-from nodeupgrade.adapters.proc import INIT, ProcessTable
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 from nodeupgrade.domain.errors import Inconsistent
 

@@ -6,9 +6,8 @@ import struct
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.calls import patiently, translated
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.processes import NodeProgram
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import NodeProgram, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.packages import (
     DATABASE,

@@ -3,7 +3,8 @@
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from nodeupgrade.adapters.kube import KubeClient, Patience
+from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.adapters.kube.transport import Patience
 
 
 def connect(

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeupgrade.adapters.health import ClusterProbe
-from nodeupgrade.adapters.kube import KubeClient, Patience, Session
+from nodeupgrade.adapters.health.probe import ClusterProbe
+from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.adapters.kube.transport import Patience, Session
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks

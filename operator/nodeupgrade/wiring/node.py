@@ -4,22 +4,22 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
-from nodeupgrade.adapters.bundle import NodeBundles
+from nodeupgrade.adapters.bundle.store import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
 from nodeupgrade.adapters.cri.runtime import NodeRuntime
-from nodeupgrade.adapters.crio import CrioRuntime
-from nodeupgrade.adapters.docker import DockerRuntime
+from nodeupgrade.adapters.crio.runtime import CrioRuntime
+from nodeupgrade.adapters.docker.runtime import DockerRuntime
 from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.runs import RunStore
+from nodeupgrade.adapters.kubelet.host import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.packages import NodePackages
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.shield import HostShield
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.shield.socket import HostShield
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import Watchdog, WatchedClock, notify_ready
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes

@@ -11,14 +11,14 @@ from nodeupgrade.adapters.callers import Front
 from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, containers_of
 from nodeupgrade.adapters.cri.proxy import Proxy, Upstream
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.adapters.proc import ProcessTable, open_listener
-from nodeupgrade.adapters.proc.processes import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, ShieldRecords
-from nodeupgrade.adapters.shield.socket import STATE
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.proc.processes import ProcessTable, memory_in_use
+from nodeupgrade.adapters.proc.sockets import open_listener
+from nodeupgrade.adapters.shield.records import ShieldRecords
+from nodeupgrade.adapters.shield.socket import STATE, Exchange
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.adapters.systemd.watchdog import notify_ready
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.plan import RunPlan

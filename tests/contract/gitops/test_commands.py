@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e import pages
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.ports.kube import NODES, UPGRADES
 from tests.contract.gitops.examples import upgrades
 from tests.contract.gitops.recorded import conditions, load

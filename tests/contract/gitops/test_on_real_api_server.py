@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.lab.process import CommandError
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import FINALIZER, PAUSE_ANNOTATION
 from nodeupgrade.cli.commands.change import MANAGER

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.adapters.health import ClusterProbe
+from nodeupgrade.adapters.health.probe import ClusterProbe
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.upgrade.health import HealthCheck, PrometheusQuery
 from nodeupgrade.domain.rollout.health import HealthState

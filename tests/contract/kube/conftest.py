@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.engine.typed_kube import TypedKube
 from tests.contract.kube.apiserver import ApiServer
 from tests.doubles.kube import InMemoryKube

@@ -13,7 +13,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from nodeupgrade.adapters.kube import KubeClient, Patience
+from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.status import Condition, ConditionType
 from nodeupgrade.api.values import NodeName

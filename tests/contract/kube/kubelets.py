@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from nodeupgrade.adapters.kube import Session
+from nodeupgrade.adapters.kube.transport import Session
 
 
 def vanishing(session: Session, namespace: str) -> Callable[[str], Awaitable[None]]:

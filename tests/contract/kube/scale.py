@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus

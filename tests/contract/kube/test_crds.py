@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
 from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.task.spec import CordonRecord, TaskAction

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, merge_patch
 from nodeupgrade.api.schema.derive import ArraySchema, MapSchema, ObjectSchema, Schema
 from nodeupgrade.api.upgrade.frozen import frozen_digest

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.informer import Informer, Relist, Timing

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.agent import task_reporter
 from nodeupgrade.agent.host.staging import stage
 from nodeupgrade.agent.settings import AgentSettings

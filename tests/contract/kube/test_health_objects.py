@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health import ClusterProbe
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.health.probe import ClusterProbe
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
 from nodeupgrade.domain.rollout.health import HealthObservation, HealthState

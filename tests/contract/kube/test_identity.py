@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient, Patience
+from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from tests.contract.kube.apiserver import ApiServer, free_ports
 

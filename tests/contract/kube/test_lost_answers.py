@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings

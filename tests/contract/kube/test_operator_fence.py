@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.ports.kube import CONFIGMAPS, FENCE, JOBS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import TaskPhase

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import HookPhase, HookRun, UpgradeRef

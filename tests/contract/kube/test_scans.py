@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience, is_about_all_requests
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import CONFIGMAPS, NODES, UnavailableError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from e2e.fleet_faults.oracle import Oracle
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade

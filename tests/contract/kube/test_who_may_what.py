@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import Resource
 from tests.contract.kube.apiserver import AGENT

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.crio import CrioRuntime
 from nodeupgrade.adapters.crio.daemon import UNIT
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.crio.runtime import CrioRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
 from nodeupgrade.domain.node.units import UnitStatus

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.packages import PROGRAM, STATUS

@@ -14,13 +14,14 @@ from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.bundle import build
-from nodeupgrade.adapters.containerd import ContainerdRuntime, store
+from nodeupgrade.adapters.containerd import store
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.shield import HostShield
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.runs import RunStore
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.shield.socket import HostShield
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
@@ -49,7 +50,7 @@ WantedBy=multi-user.target
 AWAKE = """
 from pathlib import Path
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 print(NodeClock(ProcessTable(Path("/proc"))).awake().seconds)
 """
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import SOCKET, STORAGE
-from nodeupgrade.adapters.crio import CrioRuntime
 from nodeupgrade.adapters.crio.daemon import UNIT
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.crio.runtime import CrioRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.units import UnitStatus

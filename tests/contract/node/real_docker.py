@@ -8,9 +8,9 @@ from typing import Any
 
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
-from nodeupgrade.adapters.docker import DockerRuntime
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.docker.runtime import DockerRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.units import UnitStatus

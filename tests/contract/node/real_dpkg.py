@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.packages import NodePackages
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.domain.node.packages import PROGRAM, STATUS, UPDATES
 from tests.contract.node.installed import INSTALLED, KUBELET
 

@@ -7,9 +7,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd import ContainerdProgram, store
+from nodeupgrade.adapters.containerd import store
+from nodeupgrade.adapters.containerd.daemon import ContainerdProgram
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import StoredHashes

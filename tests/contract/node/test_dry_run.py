@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from e2e.lab.binaries import components
-from nodeupgrade.adapters.kubelet import HostKubelet, host
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.kubelet import host
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.flags import accepted, objection, started_with, unknown_fields
 from nodeupgrade.ports.kubelet import TrialStart

@@ -7,9 +7,9 @@ import pytest
 from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from tests.contract.node.real import systemd
 
 pytestmark = pytest.mark.e2e

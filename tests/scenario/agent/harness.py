@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on

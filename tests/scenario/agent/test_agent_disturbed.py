@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings

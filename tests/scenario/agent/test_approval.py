@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal import FileJournal, RunStore
-from nodeupgrade.adapters.journal.runs import PLAN
+from nodeupgrade.adapters.journal.file import FileJournal
+from nodeupgrade.adapters.journal.runs import PLAN, RunStore
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.callers import UNKNOWN, Front, Peer, described
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 
 SIZE = 8 * 1024 * 1024
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

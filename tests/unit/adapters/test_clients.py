@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable, clients, listening
-from nodeupgrade.adapters.proc.sockets import UnixSocket, unix_sockets
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.proc.sockets import UnixSocket, clients, listening, unix_sockets
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.runtime import RuntimeClients, RuntimeProcess

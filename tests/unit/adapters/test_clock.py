@@ -11,7 +11,7 @@ PROGRAM = """
 import time
 from pathlib import Path
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 clock = NodeClock(ProcessTable(Path("/proc")))
 before, awake, after = time.monotonic(), clock.awake().seconds, time.monotonic()
 print(before <= awake <= after, round(clock.monotonic() - clock.awake().seconds))

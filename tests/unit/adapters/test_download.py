@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.artifacts import download
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused

@@ -9,7 +9,8 @@ from typing import cast
 
 import pytest
 
-from nodeupgrade.adapters.files import HostFiles, atomic
+from nodeupgrade.adapters.files import atomic
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.engine.node.facts.readiness import manifests

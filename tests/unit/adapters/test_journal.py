@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
+from nodeupgrade.adapters.journal.file import FileJournal, read_journal
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed

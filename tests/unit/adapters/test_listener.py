@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.proc import ProcessTable, listener, open_listener
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.proc.sockets import listener, open_listener
 from nodeupgrade.domain.errors import Transient
 
 LISTENING = """

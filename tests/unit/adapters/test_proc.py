@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.processes import parse_stat
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable, parse_stat
 from nodeupgrade.domain.errors import Inconsistent, StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Process
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.shield import Exchange, HostShield, ShieldRecords
-from nodeupgrade.adapters.shield.socket import accepts
+from nodeupgrade.adapters.shield.records import ShieldRecords
+from nodeupgrade.adapters.shield.socket import Exchange, HostShield, accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 from tests.unit.adapters.shield_sockets import KEPT, RUNTIME, SHIELD, Killed, Mortal, Rig, fresh
@@ -27,7 +27,7 @@ LOCKING = """
 RAISING = """
     import sys
     from pathlib import Path
-    from nodeupgrade.adapters.shield import Exchange
+    from nodeupgrade.adapters.shield.socket import Exchange
     path = Path(sys.argv[1])
     exchange = Exchange(path, path.parent)
     print("begins", flush=True)
@@ -293,6 +293,6 @@ def test_a_line_that_cannot_be_read_counts_and_a_part_of_one_does_not(tmp_path: 
 
 
 def test_the_executor_imports_it_without_grpc() -> None:
-    program = "import sys, nodeupgrade.adapters.shield; print({'grpc', 'google', 'asyncio'} & {*sys.modules})"
+    program = "import sys, nodeupgrade.adapters.shield.socket; print({'grpc', 'google', 'asyncio'} & {*sys.modules})"
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     assert seen.stdout.strip() == "set()"

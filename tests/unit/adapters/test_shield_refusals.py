@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.shield import ShieldRecords
+from nodeupgrade.adapters.shield.records import ShieldRecords
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.systemd import SystemdManager, systemctl
+from nodeupgrade.adapters.systemd import systemctl
 from nodeupgrade.adapters.systemd.manager import (
     LOG_LINES,
+    SystemdManager,
     assignments_of,
     command_of,
     commands_of,

@@ -15,9 +15,9 @@ import grpc.aio
 import pytest
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.shield import HostShield
+from nodeupgrade.adapters.journal.runs import RunStore
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.shield.socket import HostShield
 from nodeupgrade.domain.node.inventory import Inventory
 from tests.unit.domain.node.shielded import WEB, container, container_of, shielded_plan
 

@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import FileJournal, RunStore
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.file import FileJournal
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent import cleanup
 from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent.host import executor, units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.agent.host.files import forget, stage
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest

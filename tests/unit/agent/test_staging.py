@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.agent.host import staging
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason

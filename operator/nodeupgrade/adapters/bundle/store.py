@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.adapters.files import sync_directory, sync_file
+from nodeupgrade.adapters.files.atomic import sync_directory, sync_file
 from nodeupgrade.domain.bundle import MANIFEST, BundleError, Manifest
 from nodeupgrade.domain.errors import StepFailed
 

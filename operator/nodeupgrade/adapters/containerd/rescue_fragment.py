@@ -10,7 +10,7 @@ from shlex import quote
 from google.protobuf.any_pb2 import Any
 
 from nodeupgrade.adapters.containerd.store import NAMESPACE, UPDATE, update_of
-from nodeupgrade.adapters.cri import Call, framed
+from nodeupgrade.adapters.cri.connection import Call, framed
 from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped

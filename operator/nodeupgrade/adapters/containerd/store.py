@@ -16,8 +16,7 @@ from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.cri.client import Listing, Statuses, inventory_of, uses_host_network
 from nodeupgrade.adapters.cri.connection import Connection, UnaryMethod
 from nodeupgrade.adapters.cri.stored import HashStore, HashText
-from nodeupgrade.adapters.proc import INIT, ProcessTable
-from nodeupgrade.adapters.proc.processes import Stat
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Inventory, Process

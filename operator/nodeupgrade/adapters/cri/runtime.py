@@ -10,9 +10,9 @@ from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.client import CriClient
 from nodeupgrade.adapters.cri.connection import Connection
 from nodeupgrade.adapters.cri.stored import HashStore
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable, clients, listener
-from nodeupgrade.adapters.proc.processes import NodeProgram
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import NodeProgram, ProcessTable
+from nodeupgrade.adapters.proc.sockets import clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.runtime import RestartTuning, RuntimeClients, RuntimeKind, RuntimePlaces, RuntimeProcess

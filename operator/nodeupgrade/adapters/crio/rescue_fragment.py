@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from shlex import quote
 
-from nodeupgrade.adapters.cri import Call
+from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
 from nodeupgrade.adapters.crio.metadata import decoded, is_ended
 from nodeupgrade.domain.node.inventory import StoredHashes

@@ -23,8 +23,7 @@ from nodeupgrade.adapters.crio.metadata import (
     is_ended,
     stored_sandbox,
 )
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.processes import Stat
+from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Inventory, Process

@@ -1,5 +1,1 @@
 """Docker, reached through its own API: the runtime of kubelets that contain dockershim, and beneath cri-dockerd."""
-
-from nodeupgrade.adapters.docker.runtime import DockerRuntime
-
-__all__ = ["DockerRuntime"]

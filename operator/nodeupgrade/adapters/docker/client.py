@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from nodeupgrade.adapters.calls import UnixConnection, patiently
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.domain.errors import StepFailed, Transient
 

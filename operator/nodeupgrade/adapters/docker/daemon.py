@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.docker.client import Document
-from nodeupgrade.adapters.proc import INIT, ProcessTable, listening
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
+from nodeupgrade.adapters.proc.sockets import listening
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RuntimeKind, RuntimeProcess

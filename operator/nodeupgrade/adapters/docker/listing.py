@@ -9,8 +9,7 @@ from typing import Any
 from nodeupgrade.adapters.cri.client import in_order
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, Document, address
 from nodeupgrade.adapters.docker.store import ANNOTATION, HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.proc.processes import Stat
+from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import (

@@ -1,5 +1,1 @@
 """Health checks, evaluated for real: queries of a Prometheus and objects of the cluster, judged by CEL expressions."""
-
-from nodeupgrade.adapters.health.probe import ClusterProbe
-
-__all__ = ["ClusterProbe"]

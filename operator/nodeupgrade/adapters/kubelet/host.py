@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.adapters.kubelet import cell, identity
-from nodeupgrade.adapters.proc import INIT, ProcessTable
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nodeupgrade.adapters.calls import translated
-from nodeupgrade.adapters.files import stamp
+from nodeupgrade.adapters.files.atomic import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.node.inventory import Process

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.node.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd import ContainerdRuntime
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 
 asked_to_stop = ContainerdRuntime(
     Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager()

@@ -8,9 +8,9 @@ from nodeupgrade.adapters.containerd import rescue_fragment
 from nodeupgrade.adapters.containerd._pb import containerd_pb2
 from nodeupgrade.adapters.containerd.rescue_fragment import Remedy
 from nodeupgrade.adapters.containerd.store import EXTENSION, TYPE_URL
-from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri._pb import runtime_pb2
-from nodeupgrade.adapters.cri.client import HASH_KEY, CriVersion
+from nodeupgrade.adapters.cri.client import HASH_KEY, CriClient, CriVersion
+from nodeupgrade.adapters.cri.connection import Connection
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue

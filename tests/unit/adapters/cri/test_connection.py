@@ -9,13 +9,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.adapters.containerd import ContainerdRuntime
-from nodeupgrade.adapters.cri import Connection, CriClient, NotFound, Unimplemented
+from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.connection import UnaryMethod
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.cri.client import CriClient
+from nodeupgrade.adapters.cri.connection import Connection, NotFound, UnaryMethod, Unimplemented
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 Answer = Callable[[str, grpc.ServicerContext], bytes]

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.guarded import CallGuard
-from nodeupgrade.adapters.shield import ShieldRecords
+from nodeupgrade.adapters.shield.records import ShieldRecords
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
 from nodeupgrade.domain.node.plan import RunPlan

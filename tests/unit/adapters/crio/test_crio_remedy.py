@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.cri import Call
+from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.adapters.crio.metadata import StoredContainer, StoredSpecification, encoded, stored_sandbox
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
 from nodeupgrade.domain.node.rescue_logic import LOGIC

@@ -9,8 +9,8 @@ from nodeupgrade.adapters.docker import daemon
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, address
 from nodeupgrade.adapters.docker.listing import details, nanoseconds, to_inventory
 from nodeupgrade.adapters.docker.store import HASH_LABEL
-from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.files.host import HostFiles
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import ContainerState
 

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.docker import store
 from nodeupgrade.adapters.docker.store import LabelStore, path_of
-from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes

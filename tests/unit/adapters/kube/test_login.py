@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.config import incluster_config
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.ports.kube import NODES, UnavailableError
 from tests.unit.certificates import self_signed

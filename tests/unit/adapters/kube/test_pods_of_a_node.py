@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType

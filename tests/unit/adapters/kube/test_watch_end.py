@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.ports.kube import NODES
 from tests.unit.certificates import self_signed
 

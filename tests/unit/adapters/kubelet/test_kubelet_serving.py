@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kubelet import HostKubelet
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 from tests.unit.certificates import self_signed

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from socket import AF_UNIX, socket
 
 from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
-from nodeupgrade.adapters.cri import Call
+from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
