@@ -43,6 +43,9 @@ class NodeRuntime(ContainerRuntime):
     program: NodeProgram = field(init=False)
     store: HashStore[Any] = field(init=False)
 
+    def __post_init__(self) -> None:
+        """Build what the runtime is reached with, and its program and store."""
+
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         return self.store.before_images(ids)
 
@@ -85,6 +88,7 @@ class CriRuntime(NodeRuntime):
     """Finds a request to stop or remove something in a line of the log at level info; the id is its group."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.connection = Connection(self.socket, metadata=self.METADATA, timeout=self.timeout, patience=self.patience)
         self.cri = CriClient(self.connection)
 

@@ -37,6 +37,7 @@ class DockerRuntime(NodeRuntime):
     program: restart.DockerdProgram
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._endpoint = restart.real(self.files, str(self.files.on_node(self.socket)))
         self._engine = EngineClient(self.socket, timeout=self.timeout, patience=self.patience)
         self.program = restart.DockerdProgram(self.prefix)
