@@ -53,29 +53,13 @@ class MountedHost:
     files: HostFiles
     services: SystemdManager
     kubelet: HostKubelet
+    clock: NodeClock
+    packages: NodePackages
+    runtimes: tuple[RuntimeKind, ...]
     prefix: tuple[str, ...]
 
-    @property
-    def clock(self) -> NodeClock:
-        """The node's clock."""
-        return NodeClock(self.processes)
-
-    @property
-    def runtimes(self) -> tuple[RuntimeKind, ...]:
-        """Every kind of runtime that a run on this node may have used."""
-        return tuple(adapter.kind for adapter in RUNTIMES)
-
-    @property
-    def packages(self) -> NodePackages:
-        """The node's packages."""
-        return NodePackages(self.files, self.processes, prefix=self.prefix)
-
     def node(self, endpoint: str, runtime: str) -> Node:
-        """Return the node with its container runtime.
-
-        Args:
-            endpoint: path of the runtime's socket on the node.
-            runtime: name of the kind of runtime.
+        """Return the node with its container runtime, by the path of its socket and the name of its kind.
 
         Raises:
             Refused: there is no such kind.
@@ -112,14 +96,17 @@ class MountedHost:
 
 def host_from_pod(root: Path) -> MountedHost:
     """Return the node whose root directory is mounted at ``root``; its programs run in a chroot there."""
-    processes = ProcessTable(root / "proc")
+    processes, files = ProcessTable(root / "proc"), HostFiles(root)
     prefix = ("chroot", str(root))
     return MountedHost(
         root=root,
         processes=processes,
-        files=HostFiles(root),
+        files=files,
         services=SystemdManager(prefix=prefix, root=root),
         kubelet=HostKubelet(processes, prefix=prefix, root=root),
+        clock=NodeClock(processes),
+        packages=NodePackages(files, processes, prefix=prefix),
+        runtimes=tuple(adapter.kind for adapter in RUNTIMES),
         prefix=prefix,
     )
 

@@ -4,7 +4,6 @@ See docs/decisions/rescue.md.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from shlex import quote
 
 from google.protobuf.any_pb2 import Any
@@ -17,34 +16,22 @@ from nodeupgrade.domain.node.rescue_script import RescueFragment, function, pipe
 from nodeupgrade.ports.runtime import BeforeImage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """The calls that the rescue script sends to containerd's socket."""
-
-    socket: str
-    restore: tuple[Call, ...]  # one call per container; repeating one is harmless
-    listing: Call  # the call that lists the running containers
-    # byte strings of the new hashes; the answer to ``listing`` contains one while containerd serves it
-    wrong: tuple[bytes, ...]
+def updates(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[Call, ...]:
+    """Return the calls that MetadataStore.restore() makes, encoded for the wire; repeating one is harmless."""
+    images = [image for image, _ in changes]
+    requests = (update_of(each.container_id, Any(type_url=each.encoding, value=each.data)) for each in images)
+    return tuple(Call(path=UPDATE.path, frame=framed(request)) for request in requests)
 
 
-def remedy(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
-    """Return the updates that MetadataStore.restore() makes, encoded for the wire."""
-    all_changes = tuple(changes)
-    restore = []
-    for image, _ in all_changes:
-        value = Any(type_url=image.encoding, value=image.data)
-        restore.append(Call(path=UPDATE.path, frame=framed(update_of(image.container_id, value))))
-    return Remedy(socket=socket, restore=tuple(restore), listing=listing, wrong=wrong_hashes(all_changes))
-
-
-def rendered(fix: Remedy) -> RescueFragment:
-    """Return the remedy as shell functions."""
+def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+    """Return these calls as shell functions."""
+    every = tuple(changes)
+    restored = (piped(f"restored {quote(call.path)}", call.frame) for call in updates(every))
     lines = [
-        *questions(fix.socket, fix.listing, fix.wrong, metadata=NAMESPACE),
-        *function("restore_hashes", (piped(f"restored {quote(c.path)}", c.frame) for c in fix.restore)),
+        *questions(socket, listing, wrong_hashes(every), metadata=NAMESPACE),
+        *function("restore_hashes", restored),
     ]
-    return RescueFragment(restores=bool(fix.restore), text="\n".join(lines) + LOGIC)
+    return RescueFragment(restores=bool(every), text="\n".join(lines) + LOGIC)
 
 
 LOGIC = r"""

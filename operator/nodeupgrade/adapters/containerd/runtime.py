@@ -7,7 +7,7 @@ from pathlib import Path
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.daemon import CONTAINERD, ContainerdProgram, places
-from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
+from nodeupgrade.adapters.containerd.rescue_fragment import rendered
 from nodeupgrade.adapters.containerd.store import NAMESPACE, MetadataStore, to_inventory
 from nodeupgrade.adapters.cri.client import Listing, Statuses, running
 from nodeupgrade.adapters.cri.connection import UnaryMethod
@@ -72,7 +72,7 @@ class ContainerdRuntime(CriRuntime):
         return restart.find_tuning(self.files, self.program, unit)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return rendered(remedy(str(self.socket), self.cri.listing_of_running(), changes))
+        return rendered(str(self.socket), self.cri.listing_of_running(), changes)
 
     def _places(self) -> RuntimePlaces | None:
         return places(self.cri.status_info())

@@ -77,7 +77,7 @@ def find_next_start(
     unit: UnitStatus,
     process: RuntimeProcess | None,
     *,
-    runs: CrioConfiguration | None,
+    runs: CrioConfiguration,
     environment: Mapping[str, str],
 ) -> NextStart:
     """Ask the program on disk, with the unit's command line or, if systemd expands it, the running process's.
@@ -87,18 +87,20 @@ def find_next_start(
         program: runs the program.
         unit: how systemd would start it.
         process: the process that serves now.
-        runs: the configuration that it says it has; ``None`` if nobody can tell.
+        runs: the configuration that it says it has.
         environment: of that process.
     """
     running = () if process is None else process.words
     words = unit.command or running
-    following, complaint, unknown = None, "", ""
+    found, complaint, unknown = None, "", ""
     try:
-        following, complaint = _configuration(program, words, environment)
+        following = _configuration(program, words, environment)
+        complaint = "; ".join(harm(runs, following))
+        found = None if complaint else places(following)
     except TimedOut as error:
         unknown = str(error)
-    if following is not None:
-        complaint = _complaint(runs, following)
+    except StepFailed as error:
+        complaint = str(error)
     config = _given(words, CONFIG_FLAGS, environment) or CONFIG
     drop_ins = _given(words, DROP_IN_FLAGS, environment) or DROP_INS
     starts_itself = not unit.program or PurePosixPath(unit.program).name == PROGRAM_NAME
@@ -106,7 +108,7 @@ def find_next_start(
         program=words[0] if words else unit.program,
         starter="" if starts_itself else unit.program,
         as_it_runs=not unit.command or unit.command == running,
-        places=None if following is None or complaint else places(following),
+        places=found,
         complaint=complaint,
         unknown=unknown,
         files=(config, *(str(path) for path in files.list(PurePosixPath(drop_ins))), *STORAGE),
@@ -124,26 +126,23 @@ def places(configuration: CrioConfiguration) -> RuntimePlaces:
     )
 
 
-def _configuration(
-    program: CrioProgram, words: tuple[str, ...], environment: Mapping[str, str]
-) -> tuple[CrioConfiguration | None, str]:
-    """Return what the program would be configured to do, or why that is unknown."""
+def _configuration(program: CrioProgram, words: tuple[str, ...], environment: Mapping[str, str]) -> CrioConfiguration:
+    """Return what the program would be configured to do.
+
+    Raises:
+        TimedOut, StepFailed: that is unknown.
+    """
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
-        return None, "it is started in a way that is not known"
+        raise StepFailed("it is started in a way that is not known")
     try:
-        return printed(program.configuration(words, environment)), ""
+        return printed(program.configuration(words, environment))
     except TimedOut:
         raise
     except StepFailed as error:
-        return None, f"asked for its configuration, it says: {error}"
+        raise StepFailed(f"asked for its configuration, it says: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        return None, f"{words[0]} does not show its configuration ({type(error).__name__} {error})"
-
-
-def _complaint(runs: CrioConfiguration | None, following: CrioConfiguration) -> str:
-    if runs is None:
-        return "the running one does not show its configuration"
-    return "; ".join(harm(runs, following))
+        why = f"{type(error).__name__} {error}"
+        raise StepFailed(f"{words[0]} does not show its configuration ({why})") from error
 
 
 def _given(words: tuple[str, ...], names: Mapping[str, str], environment: Mapping[str, str]) -> str | None:

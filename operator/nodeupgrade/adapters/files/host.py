@@ -6,7 +6,9 @@ import fcntl
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files.atomic import (
@@ -29,6 +31,8 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.files import EntryKind, FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.ports.disk import Disk
+
+T = TypeVar("T")
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
@@ -61,25 +65,25 @@ class HostFiles:
         return PurePosixPath("/") / seen.relative_to(self._root)
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        with translated(f"cannot read {path}"):
-            resolved = self._existing(path)
-            return None if resolved is None else b"".join(read_chunks(resolved, disk=self._disk))
+        return self._of(path, lambda found: b"".join(read_chunks(found, disk=self._disk)))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        with translated(f"cannot read {path}"):
-            resolved = self._existing(path)
-            return None if resolved is None else digest_of(resolved, disk=self._disk)
+        return self._of(path, lambda found: digest_of(found, disk=self._disk))
 
     def size(self, path: PurePosixPath) -> int | None:
-        with translated(f"cannot read {path}"):
-            resolved = self._existing(path)
-            return None if resolved is None else self._disk.stat(resolved).st_size
+        return self._of(path, lambda found: self._disk.stat(found).st_size)
 
     def stamp(self, path: PurePosixPath) -> str | None:
+        return self._of(path, lambda found: stamp(self._disk.stat(found)))
+
+    def executable(self, path: PurePosixPath) -> bool:
+        return bool(self._of(path, lambda found: self._disk.stat(found).st_mode & stat.S_IXUSR))
+
+    def _of(self, path: PurePosixPath, look: Callable[[Path], T]) -> T | None:
+        """Look at the regular file that a path leads to, if there is one."""
         with translated(f"cannot read {path}"):
-            if (resolved := self._existing(path)) is None:
-                return None
-            return stamp(self._disk.stat(resolved))
+            found = self._existing(path)
+            return None if found is None else look(found)
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
@@ -123,10 +127,6 @@ class HostFiles:
                 self._disk.close(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Replace ``target`` by a hard link to ``source``, atomically; both must be on the same filesystem.
-
-        Both names are one file afterwards, with the mode, owner and attributes of ``source``.
-        """
         with translated(f"cannot put {source} at {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
@@ -136,7 +136,6 @@ class HostFiles:
             replace_by_link(origin, destination, disk=self._disk)
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file, and what an interrupted change of it left behind; no error if it does not exist."""
         with translated(f"cannot remove {path}"):
             target = self._changeable(path)
             remove_leftover(target, disk=self._disk)
@@ -149,10 +148,7 @@ class HostFiles:
             remove_leftover(self._changeable(path), disk=self._disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the regular files in a directory, sorted; empty if there is no such directory.
-
-        Temporary files that a crash of this program left behind are not listed.
-        """
+        """Leave out temporary files that a crash of this program left behind."""
         with translated(f"cannot list {directory}"):
             resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
             if not exists(resolved, self._disk):
@@ -192,7 +188,7 @@ class HostFiles:
     def socket(self, path: PurePosixPath) -> PurePosixPath | None:
         with translated(f"cannot look for a socket at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
-            return PurePosixPath("/") / resolved.relative_to(self._root) if self._is_socket(resolved) else None
+            return self.on_node(resolved) if self._is_socket(resolved) else None
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         with translated(f"cannot look for sockets in {directory}"):
@@ -244,11 +240,6 @@ class HostFiles:
                 links=status.st_nlink,
                 real=self.on_node(resolved),
             )
-
-    def executable(self, path: PurePosixPath) -> bool:
-        with translated(f"cannot ask for the mode of {path}"):
-            resolved = self._existing(path)
-            return resolved is not None and bool(self._disk.stat(resolved).st_mode & stat.S_IXUSR)
 
     def _existing(self, path: PurePosixPath) -> Path | None:
         resolved = resolve(self._root, path, follow_last=True, disk=self._disk)

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.files.atomic import (
@@ -31,6 +32,8 @@ from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.domain.node.verification import GO_ON
 from nodeupgrade.ports.disk import Disk
 from nodeupgrade.ports.journal import BusyError
+
+M = TypeVar("M")
 
 PLAN = "plan.json"
 UNTOLD = "untold"
@@ -128,10 +131,6 @@ class RunStore:
         return [run for run in self._runs() if task_run(run) == wanted]
 
     def is_reported(self, run: RunId) -> bool:
-        """Report whether the API server has accepted the result of a run, for a task that asked for it.
-
-        Runs planned before this mark existed count as reported.
-        """
         return not exists(self._directory(run) / UNTOLD, self._disk)
 
     def mark_reported(self, run: RunId) -> None:
@@ -205,20 +204,14 @@ class RunStore:
 
     def newcomers(self, run: RunId) -> Newcomers | None:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
-        try:
-            return from_json(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)), strict=True)
-        except (OSError, ValueError, MalformedFileError):
-            return None
+        return self._message(run, NEWCOMERS, Newcomers)
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         with translated(f"cannot write to the directory of run {run}"):
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
 
     def read_guard(self, run: RunId) -> GuardReport:
-        try:
-            return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
-        except (OSError, ValueError, MalformedFileError):
-            return GuardReport()
+        return self._message(run, GUARD, GuardReport) or GuardReport()
 
     def handing_over(self, run: RunId) -> bool:
         return exists(self._directory(run) / GUARD, self._disk)
@@ -237,6 +230,13 @@ class RunStore:
     def beat(self, run: RunId) -> None:
         with suppress(OSError):
             os.utime(self._directory(run) / JOURNAL)
+
+    def _message(self, run: RunId, name: str, kind: type[M]) -> M | None:
+        """Return a message that is a value; ``None`` if none can be read."""
+        try:
+            return from_json(kind, json.loads(self._read(self._directory(run) / name)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
+            return None
 
     def _is_finished(self, run: RunId) -> bool:
         try:

@@ -32,14 +32,14 @@ class KubeletIdentity:
         self._credentials = credentials
 
     def read(self, path: str) -> Answer:
-        try:
-            return ask(self._credentials, "GET", path, None)
-        except (OSError, ValueError) as error:
-            raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
+        return self._ask("GET", path, None)
 
     def try_patch(self, path: str, patch: Json) -> Answer:
+        return self._ask("PATCH", f"{path}?dryRun=All", patch)
+
+    def _ask(self, verb: str, path: str, patch: Json | None) -> Answer:
         try:
-            return ask(self._credentials, "PATCH", f"{path}?dryRun=All", patch, STRATEGIC)
+            return ask(self._credentials, verb, path, patch, STRATEGIC)
         except (OSError, ValueError) as error:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
 

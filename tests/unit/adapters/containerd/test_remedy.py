@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd import rescue_fragment
 from nodeupgrade.adapters.containerd._pb import containerd_pb2
-from nodeupgrade.adapters.containerd.rescue_fragment import Remedy
+from nodeupgrade.adapters.containerd.rescue_fragment import updates
 from nodeupgrade.adapters.containerd.store import EXTENSION, TYPE_URL
 from nodeupgrade.adapters.cri._pb import runtime_pb2
 from nodeupgrade.adapters.cri.client import HASH_KEY, CriClient, CriVersion
 from nodeupgrade.adapters.cri.connection import Connection
+from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
@@ -23,11 +23,7 @@ def image(name: str) -> BeforeImage:
     return BeforeImage(container_id=ContainerId(name), encoding=TYPE_URL, data=b'{"a":1}', hashes=OLD)
 
 
-@pytest.fixture
-def remedy(monkeypatch: pytest.MonkeyPatch) -> Remedy:
-    monkeypatch.setattr(CriClient, "served", lambda _self: (CriVersion.V1ALPHA2,))
-    listing = CriClient(Connection(Path("/run/some.sock"))).listing_of_running()
-    return rescue_fragment.remedy("/run/some.sock", listing, [(image("one"), NEW), (image("two"), OLD)])
+CHANGES = [(image("one"), NEW), (image("two"), OLD)]
 
 
 def message(frame: bytes) -> bytes:
@@ -36,10 +32,10 @@ def message(frame: bytes) -> bytes:
     return frame[5:]
 
 
-def test_each_image_is_put_back_by_an_update_of_one_extension(remedy: Remedy) -> None:
-    assert remedy.socket == "/run/some.sock"
-    assert [call.path for call in remedy.restore] == ["/containerd.services.containers.v1.Containers/Update"] * 2
-    for name, call in zip(("one", "two"), remedy.restore, strict=True):
+def test_each_image_is_put_back_by_an_update_of_one_extension() -> None:
+    calls = updates(CHANGES)
+    assert [call.path for call in calls] == ["/containerd.services.containers.v1.Containers/Update"] * 2
+    for name, call in zip(("one", "two"), calls, strict=True):
         request = containerd_pb2.UpdateContainerRequest.FromString(message(call.frame))
         assert request.container.id == name
         assert list(request.update_mask.paths) == [f"extensions.{EXTENSION}"]
@@ -47,19 +43,21 @@ def test_each_image_is_put_back_by_an_update_of_one_extension(remedy: Remedy) ->
         assert (stored.type_url, stored.value) == (TYPE_URL, b'{"a":1}')
 
 
-def test_running_containers_are_listed_in_the_version_that_is_served(remedy: Remedy) -> None:
-    request = runtime_pb2.ListContainersRequest.FromString(message(remedy.listing.frame))
+def test_running_containers_are_listed_in_the_version_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CriClient, "served", lambda _self: (CriVersion.V1ALPHA2,))
+    listing = CriClient(Connection(Path("/run/some.sock"))).listing_of_running()
+    request = runtime_pb2.ListContainersRequest.FromString(message(listing.frame))
 
-    assert remedy.listing.path == "/runtime.v1alpha2.RuntimeService/ListContainers"
+    assert listing.path == "/runtime.v1alpha2.RuntimeService/ListContainers"
     assert request.filter.state.state == runtime_pb2.CONTAINER_RUNNING
 
 
-def test_a_new_hash_is_found_in_an_answer_and_nothing_else_is(remedy: Remedy) -> None:
+def test_a_new_hash_is_found_in_an_answer_and_nothing_else_is() -> None:
     def served(key: str, value: str) -> bytes:
         container = runtime_pb2.Container(id="99ff", annotations={key: value})
         return runtime_pb2.ListContainersResponse(containers=[container]).SerializeToString()
 
-    (wrong,) = remedy.wrong
+    (wrong,) = wrong_hashes(CHANGES)
     assert wrong in served(HASH_KEY, "99ff")
     assert wrong not in served(HASH_KEY, "1a2b3c4d")
     assert wrong not in served(HASH_KEY, "99ff0")
