@@ -7,11 +7,12 @@ from pathlib import Path
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.daemon import CONTAINERD, ContainerdProgram, places
-from nodeupgrade.adapters.containerd.rescue_fragment import rendered
+from nodeupgrade.adapters.containerd.rescue_fragment import rendered, updates
 from nodeupgrade.adapters.containerd.store import NAMESPACE, MetadataStore, to_inventory
 from nodeupgrade.adapters.cri.client import Listing, Statuses, running
 from nodeupgrade.adapters.cri.connection import UnaryMethod
 from nodeupgrade.adapters.cri.runtime import CriRuntime
+from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
@@ -72,7 +73,8 @@ class ContainerdRuntime(CriRuntime):
         return restart.find_tuning(self.files, self.program, unit)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return rendered(str(self.socket), self.cri.listing_of_running(), changes)
+        every, listing = tuple(changes), self.cri.listing_of_running()
+        return rendered(str(self.socket), listing, updates(image for image, _ in every), wrong_hashes(every))
 
     def _places(self) -> RuntimePlaces | None:
         return places(self.cri.status_info())

@@ -155,20 +155,18 @@ def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
     return connected
 
 
-# The Lease of one node, read and written with its kubelet's credentials.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLease:
-    """Implements ports.kubelet.LeaseApi."""
+    """The Lease of one node, with its kubelet's credentials. Every method raises OSError or ValueError on failure."""
 
     credentials: Credentials
-    node: str
+    node: str  # name of the Node that the Lease belongs to
 
     def read(self) -> Json:
         return self._ask("GET", None)
 
     def replace(self, lease: Json) -> None:
+        """Replace the Lease that was read; the API server rejects this if it changed in the meantime."""
         self._ask("PUT", lease)
 
     def _ask(self, verb: str, body: Json | None) -> Json:

@@ -17,7 +17,6 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.credentials import parse
-from nodeupgrade.ports.kubelet import LeaseApi
 from nodeupgrade.wiring.lease_keeper import KubeletLease, log_to_stderr
 
 LOOK_SECONDS = 2.0
@@ -38,7 +37,7 @@ def renewed(lease: Json, now: datetime) -> Json | None:
 
 
 def keep(
-    api: LeaseApi,
+    api: KubeletLease,
     seconds: float,
     *,
     sleep: Callable[[float], None] = time.sleep,

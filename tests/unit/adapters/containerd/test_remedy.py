@@ -33,7 +33,7 @@ def message(frame: bytes) -> bytes:
 
 
 def test_each_image_is_put_back_by_an_update_of_one_extension() -> None:
-    calls = updates(CHANGES)
+    calls = updates(image for image, _ in CHANGES)
     assert [call.path for call in calls] == ["/containerd.services.containers.v1.Containers/Update"] * 2
     for name, call in zip(("one", "two"), calls, strict=True):
         request = containerd_pb2.UpdateContainerRequest.FromString(message(call.frame))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from socket import AF_UNIX, socket
 
-from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
+from nodeupgrade.adapters.containerd.rescue_fragment import rendered
 from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node import rescue_script
@@ -132,17 +132,15 @@ class Node:
 
     def lay_down(self, *, hashes: bool = True) -> None:
         restore = [Call(path=f"/restore/{name}", frame=f"{name}:OLD\n".encode()) for name in IDS]
-        remedy = Remedy(
-            socket="/run/socket", restore=(*restore, Call(path="/gone/c", frame=b"x")) if hashes else (),
-            listing=Call(path="/list", frame=b"\0"), wrong=(b"a:NEW", b"b:NEW"),
-        )  # fmt: skip
+        calls = (*restore, Call(path="/gone/c", frame=b"x")) if hashes else ()
+        fragment = rendered("/run/socket", Call(path="/list", frame=b"\0"), calls, (b"a:NEW", b"b:NEW"))
         files = (
             FileBefore(path=f"{self.root}/pin", content=b"original\n", only_if=b"pinned\n"),
             FileBefore(path=f"{self.root}/theirs", content=b"original\n", only_if=b"pinned\n"),
             FileBefore(path=f"{self.root}/node{self.root}/state", content=b"state of the old\n"),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
-        text = rescue_script.script(self.plan, rendered(remedy), files, PurePosixPath(self.root / "runs")).decode()
+        text = rescue_script.script(self.plan, fragment, files, PurePosixPath(self.root / "runs")).decode()
         text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
         text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
         text = text.replace("flock -w 10", "flock -w 0.1")
