@@ -99,7 +99,7 @@ def test_every_module_of_ours_can_be_imported(root: Path) -> None:
 def test_a_client_of_the_api_server_can_be_made(root: Path) -> None:
     """What imports only when it is used."""
     script = (
-        "import asyncio, pathlib, ssl; from nodeupgrade.adapters.kube import KubeClient; import kopf\n"
+        "import asyncio, pathlib, ssl; from nodeupgrade.adapters.kube.client import KubeClient; import kopf\n"
         "assert ssl.create_default_context().cert_store_stats()['x509_ca'] > 50\n"
         "async def main():\n"
         "    async with KubeClient.open(pathlib.Path('/tmp/kubeconfig')) as kube:\n"
