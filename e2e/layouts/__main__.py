@@ -51,15 +51,17 @@ class Row:
 @click.command()
 @click.option("--pods", default=20, show_default=True, help="Pods on the node.")
 @click.option("--only", default="*", show_default=True, help="Only layouts with such a name, as a pattern of a shell.")
+@click.option("--name", default="layout", show_default=True, help="Name of the labs that are made for it, one by one.")
+@click.option("--part", default="1/1", show_default=True, metavar="K/N", help="Every N-th layout from the K-th on.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table to this file, row by row.")
-def main(*, pods: int, only: str, output: Path | None) -> None:
+def main(*, pods: int, only: str, name: str, part: str, output: Path | None) -> None:
     """Upgrade nodes of all layouts there and back, twice, beside a control, and print how each ended."""
     rows = list[Row]()
-    for layout in LAYOUTS:
-        if not fnmatch.fnmatch(layout.name, only):
-            continue
+    first, step = (int(number) for number in part.split("/"))
+    chosen = [layout for layout in LAYOUTS if fnmatch.fnmatch(layout.name, only)]
+    for layout in chosen[first - 1 :: step]:
         began = time.monotonic()
-        rows.append(try_layout(layout, pods))
+        rows.append(try_layout(layout, pods, name))
         click.echo(f"{rows[-1]} {time.monotonic() - began:.0f} s", err=True)
         if output is not None:
             output.write_text(table(rows))
@@ -74,9 +76,9 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join((HEADING, *map(str, rows), "", *sources, ""))
 
 
-def try_layout(layout: Layout, pods: int) -> Row:
+def try_layout(layout: Layout, pods: int, name: str) -> Row:
     """Give a node this layout, and upgrade it."""
-    spec = LabSpec(name="layout", nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE)
+    spec = LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE)
     lab = Lab.anew(spec, Lines())
     try:
         (node,) = lab.nodes.values()
