@@ -79,6 +79,9 @@ def _dump(files: FilesView, program: ContainerdProgram, start: ContainerdStart) 
     except TimedOut:
         raise
     except StepFailed as error:
+        if NO_SUCH_COMMAND in str(error):
+            first = "which is the first that shows its configuration (config dump)"
+            raise StepFailed(f"{start.program} is older than containerd 1.3, {first}") from error
         raise StepFailed(f"asked for its configuration {start.config}, it says: {error}") from error
     if dump is None:
         raise StepFailed(f"{start.program} does not show its configuration")
@@ -321,6 +324,8 @@ def _others(dump: Configuration) -> dict[str, object]:
 # Parses the command line that starts containerd. An unknown option makes the whole line unknown: no guessing.
 
 PROGRAM_NAME = "containerd"
+NO_SUCH_COMMAND = "No help topic for 'dump'"
+"""How a containerd answers that has no ``config dump``."""
 STANDARD_INPUT = "/dev/stdin"
 _DEFAULT_CONFIG = "/etc/containerd/config.toml"
 _WITH_VALUE = {"-c": "--config", "-l": "--log-level", "-a": "--address"}

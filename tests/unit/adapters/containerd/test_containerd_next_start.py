@@ -2,8 +2,9 @@
 
 import pytest
 
-from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG
+from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG, Configuration
 from nodeupgrade.adapters.containerd.restart import find_next_start, is_same_start
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import NextStart, RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
@@ -47,6 +48,18 @@ def test_a_configuration_that_cannot_be_read_is_quoted() -> None:
 
     assert seen.places is None
     assert seen.complaint.startswith(f"asked for its configuration {CONFIG}, it says: containerd: failed to load TOML")
+
+
+def test_a_containerd_that_cannot_show_its_configuration_is_too_old() -> None:
+    class Old(FakeProgram):
+        def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+            raise StepFailed("containerd: No help topic for 'dump'")
+
+    seen = found(Old(), PROGRAM)
+
+    assert (seen.places, seen.complaint) == (
+        None, f"{PROGRAM} is older than containerd 1.3, which is the first that shows its configuration (config dump)"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
