@@ -6,9 +6,9 @@ It holds what whoever creates NodeUpgrades must not choose: the servers that the
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
-from nodeupgrade.api.field import DNS_LABEL, Field, Rule
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.limits import PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.schema.derive import Problem, schema_of
@@ -26,24 +26,18 @@ class ConfigurationError(Exception):
 class PrometheusServer:
     """A Prometheus that health checks may query."""
 
-    name: Annotated[str, DNS_LABEL, Field("The name by which health checks call it.")]
+    name: Annotated[str, DNS_LABEL, "The name by which health checks call it."]
     url: Annotated[
         str,
         _URL,
-        Field(
-            "Its URL, without /api/v1.",
-            rules=(
-                Rule(
-                    "!self.contains('?') && !self.contains('#')",
-                    "a URL with a query or a fragment cannot be that of a Prometheus; write its begin only",
-                ),
-            ),
+        "Its URL, without /api/v1.",
+        Rule(
+            "!self.contains('?') && !self.contains('#')",
+            "a URL with a query or a fragment cannot be that of a Prometheus; write its begin only",
         ),
     ]
-    bearer_token_file: Annotated[
-        str | None, _PATH, Field("File with a token to log in with; read for every query.")
-    ] = None
-    ca_file: Annotated[str | None, _PATH, Field("File with the certificates to trust instead of the system's.")] = None
+    bearer_token_file: Annotated[str | None, _PATH, "File with a token to log in with; read for every query."] = None
+    ca_file: Annotated[str | None, _PATH, "File with the certificates to trust instead of the system's."] = None
 
 
 class NoticeFormat(StrEnum):
@@ -58,31 +52,26 @@ class NoticeFormat(StrEnum):
 class Receiver:
     """A webhook that is told how rollouts stand."""
 
-    name: Annotated[str, DNS_LABEL, Field("Its name, for messages and for the record of what it has got.")]
-    url: Annotated[str, _URL, Field("Where to send notices to.")]
-    format: Annotated[NoticeFormat, Field("How notices are written.", defaulted=True)] = NoticeFormat.JSON
-    bearer_token_file: Annotated[
-        str | None, _PATH, Field("File with a token to log in with; read for every notice.")
-    ] = None
+    name: Annotated[str, DNS_LABEL, "Its name, for messages and for the record of what it has got."]
+    url: Annotated[str, _URL, "Where to send notices to."]
+    format: Annotated[NoticeFormat, "How notices are written."] = NoticeFormat.JSON
+    bearer_token_file: Annotated[str | None, _PATH, "File with a token to log in with; read for every notice."] = None
 
 
+@declared("The operator's configuration.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """All that the file may say."""
 
-    SCHEMA: ClassVar = Field("The operator's configuration.")
-
     prometheus: Annotated[
-        tuple[PrometheusServer, ...],
-        Field("Where health checks may send queries.", max_items=16, list_map_key="name", defaulted=True),
+        tuple[PrometheusServer, ...], "Where health checks may send queries.", Field(max_items=16, list_map_key="name")
     ] = ()
     notifications: Annotated[
-        tuple[Receiver, ...],
-        Field("Who is told how rollouts stand.", max_items=16, list_map_key="name", defaulted=True),
+        tuple[Receiver, ...], "Who is told how rollouts stand.", Field(max_items=16, list_map_key="name")
     ] = ()
 
 
-CONFIGURATION: Final = schema_of(Configuration)
+CONFIGURATION: Final = schema_of(Configuration, by_people=True)
 
 
 def parse_configuration(data: Any) -> Configuration:  # Any: YAML that is not yet validated

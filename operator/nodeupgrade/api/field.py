@@ -1,14 +1,14 @@
 """Annotations for the fields of API objects: what a field's Python type and default do not say.
 
-``Annotated[int, Field("Slots to add.", minimum=1, maximum=100)]`` declares a field in one place; CRDs, validation,
-defaulting and documentation are derived from it (``schema.derive``). The terms are OpenAPI's. Rules are written in CEL,
-which API servers evaluate from Kubernetes 1.25 on, and ``schema.validation`` wherever no API server does.
+``Annotated[int, "Slots to add.", Field(minimum=1, maximum=100), Rule(…)]`` declares a field in one place; CRDs,
+validation, defaulting and documentation are derived from it (``schema.derive``). The terms are OpenAPI's. Rules are in
+CEL, which API servers evaluate from Kubernetes 1.25 on, and ``schema.validation`` wherever no API server does.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.values import NodeName
@@ -46,10 +46,7 @@ class ListType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Declares a field, an item of a list or map or, as ``SCHEMA`` of a class, every object of that class.
-
-    Of several annotations, later ones override earlier ones, except that rules, transitions and checks add up.
-    """
+    """Declares a field, an item of a list or map, or every object of a class (``declared``)."""
 
     description: str = ""  # for people who read the manifest or ask ``kubectl explain``
     expected: str = ""  # what to write instead of an invalid value; derived from the bounds if empty
@@ -68,7 +65,8 @@ class Field:
     list_type: ListType = ListType.ATOMIC
     list_map_key: str = ""
     first: tuple[str, ...] = ()  # properties of an object that its CRD lists before all others
-    defaulted: bool = False  # whether the API server fills in the field's default
+    # whether the API server fills in the field's default; None: in what people write, if it is not null
+    defaulted: bool | None = None
     # the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m)
     default: object = None
     rules: tuple[Rule, ...] = ()
@@ -87,6 +85,44 @@ class Field:
             adds_up = each.name in {"rules", "transitions", "checks"}
             values[each.name] = (*ours, *theirs) if adds_up else ours if theirs == each.default else theirs
         return Field(**values)
+
+
+Mark: TypeAlias = Field | Rule | TransitionRule | str
+"""One annotation of a field; a text is its description."""
+
+T = TypeVar("T", bound=type)
+_OF_CLASSES: dict[type, tuple[Mark, ...]] = {}
+
+
+def declared(*marks: Mark) -> Callable[[T], T]:
+    """Annotate a class: the marks are those of every field, item and root that has it as its type."""
+
+    def keep(kind: T) -> T:
+        _OF_CLASSES[kind] = marks
+        return kind
+
+    return keep
+
+
+def marks_of(kind: type) -> tuple[Mark, ...]:
+    """Return the annotations of a class."""
+    return _OF_CLASSES.get(kind, ())
+
+
+def together(marks: Iterable[Mark]) -> Field:
+    """Combine annotations: later ones override earlier ones, except that rules, transitions and checks add up."""
+    field = Field()
+    for mark in marks:
+        match mark:
+            case str():
+                field = replace(field, description=mark)
+            case Rule():
+                field = replace(field, rules=(*field.rules, mark))
+            case TransitionRule():
+                field = replace(field, transitions=(*field.transitions, mark))
+            case Field():
+                field = field.overridden(mark)
+    return field
 
 
 def immutable(instead: str = "create another NodeUpgrade") -> TransitionRule:
@@ -109,18 +145,12 @@ def additions_only(message: str) -> TransitionRule:
 
 def keys_match(pattern: str, message: str) -> Rule:
     """Return the rule that all keys of a map match a pattern."""
-    return Rule(
-        f"self.all(key, key.matches('^{pattern}$'))",
-        message,
-    )
+    return Rule(f"self.all(key, key.matches('^{pattern}$'))", message)
 
 
-IMMUTABLE = Field(transitions=(immutable(),))
+IMMUTABLE = immutable()
 
-LASTING = Rule(
-    cel="duration(self) > duration('0s')",
-    message="it must be longer than 0s; write for example 30s",
-)
+LASTING = Rule("duration(self) > duration('0s')", "it must be longer than 0s; write for example 30s")
 """The rule for a duration that is ``positive``."""
 
 _TIME = r"2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"

@@ -1,9 +1,9 @@
 """Files of a node that go along with an upgrade, and the paths and URLs that an object may name."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import SHA256, Field, Rule
+from nodeupgrade.api.field import SHA256, Field, Rule, declared
 from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
 
 _SEGMENT: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
@@ -60,12 +60,12 @@ class KeyReference:
     """A key of a ConfigMap or Secret of the operator's namespace."""
 
     name: Annotated[
-        str, Field("Name of the object, in the operator's namespace.", min_length=1, max_length=NAME_LENGTH)
+        str, "Name of the object, in the operator's namespace.", Field(min_length=1, max_length=NAME_LENGTH)
     ]
     key: Annotated[
         str,
+        "The key whose value is the content of the file.",
         Field(
-            "The key whose value is the content of the file.",
             min_length=1,
             max_length=NAME_LENGTH,
             pattern="[-._a-zA-Z0-9]+",
@@ -74,28 +74,25 @@ class KeyReference:
     ]
 
 
+@declared(
+    Rule(
+        f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
+        f"exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]} is needed",
+    ),
+    Rule(
+        f"!self.path.startsWith('{STATIC_PODS}')",
+        "static pods are no files of the kubelet; change their manifests at another time",
+    ),
+    not_of_the_kernel("imagePath"),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFile:
     """A file to exchange, and where its content comes from; exactly one source is set."""
 
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
-                f"exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]} is needed",
-            ),
-            Rule(
-                f"!self.path.startsWith('{STATIC_PODS}')",
-                "static pods are no files of the kubelet; change their manifests at another time",
-            ),
-            not_of_the_kernel("imagePath"),
-        ),
-    )
-
     path: Annotated[
         str,
+        "Absolute path of the file on the node.",
         Field(
-            "Absolute path of the file on the node.",
             max_length=PATH_LENGTH,
             pattern=f"({'|'.join(_PLACES)})",
             expected="a file of the kubelet's configuration: below /etc/kubernetes or /etc/kubelet, a drop-in of its "
@@ -105,21 +102,21 @@ class NodeFile:
     ]
     mode: Annotated[
         str,
+        "Permissions of the file in octal, for example 0644. Only root may have write permission.",
         Field(
-            "Permissions of the file in octal, for example 0644. Only root may have write permission.",
             max_length=4,
             pattern="0[0-7][0145][0145]",
             expected='permissions such as "0644", with no right to write for group and others',
             defaulted=True,
         ),
     ] = "0600"
-    sha256: Annotated[str, SHA256, Field("SHA-256 of the content, in hexadecimal, as printed by sha256sum.")]
-    config_map_key_ref: Annotated[KeyReference | None, Field("Takes the content from a ConfigMap.")] = None
-    secret_key_ref: Annotated[KeyReference | None, Field("Takes the content from a Secret.")] = None
+    sha256: Annotated[str, SHA256, "SHA-256 of the content, in hexadecimal, as printed by sha256sum."]
+    config_map_key_ref: Annotated[KeyReference | None, "Takes the content from a ConfigMap."] = None
+    secret_key_ref: Annotated[KeyReference | None, "Takes the content from a Secret."] = None
     image_path: Annotated[
         str | None,
+        "Takes the content from this path inside the image of artifact.image.",
         Field(
-            "Takes the content from this path inside the image of artifact.image.",
             max_length=PATH_LENGTH,
             pattern=PATH,
             expected="an absolute path such as /config.yaml, without . and .., % and \\",

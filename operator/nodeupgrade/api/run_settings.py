@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
-from nodeupgrade.api.field import SET, Field, Rule
+from nodeupgrade.api.field import SET, Field, Rule, declared
 from nodeupgrade.api.limits import CHECK_LENGTH
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, known_kubelets
 
@@ -94,75 +94,56 @@ class SocketMountPolicy(StrEnum):
     """Upgrade no node that has any, if the runtime would have to be restarted."""
 
 
+@declared("How the kubelet runs on the nodes, and what may be changed about it.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
     """How the kubelet runs on the node, and what may be changed about it."""
 
-    SCHEMA: ClassVar = Field("How the kubelet runs on the nodes, and what may be changed about it.", defaulted=True)
-
     unit: Annotated[
         str,
+        "Name of the kubelet's systemd unit.",
         Field(
-            "Name of the kubelet's systemd unit.",
             max_length=255,
             pattern=r"[A-Za-z0-9:_.@-]+\.service",
             expected="the name of a service unit such as kubelet.service",
-            defaulted=True,
         ),
     ] = "kubelet.service"
     flag_policy: Annotated[
         FlagPolicy,
-        Field(
-            "What to do about flags that the new kubelet does not accept. Refuse: the node is refused. Strip: they "
-            "are removed. Flags that have no effect in the new version are always removed.",
-            defaulted=True,
-        ),
+        "What to do about flags that the new kubelet does not accept. Refuse: the node is refused. Strip: they are "
+        "removed. Flags that have no effect in the new version are always removed.",
     ] = FlagPolicy.REFUSE
     remove_flags: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=128)], ...],
         SET,
-        Field(
-            "Flags to remove from the kubelet's command line, whether the new kubelet accepts them or not.",
-            max_items=64,
-        ),
+        "Flags to remove from the kubelet's command line, whether the new kubelet accepts them or not.",
+        Field(max_items=64, defaulted=False),
     ] = ()
     configuration_drift: Annotated[
         DriftPolicy,
-        Field(
-            "What to do about a node whose configuration on disk differs from the one that its kubelet runs with. "
-            "Refuse: the node is refused. Accept: the new kubelet starts with the configuration on disk, and after a "
-            "rollback so does the old one.",
-            defaulted=True,
-        ),
+        "What to do about a node whose configuration on disk differs from the one that its kubelet runs with. "
+        "Refuse: the node is refused. Accept: the new kubelet starts with the configuration on disk, and after a "
+        "rollback so does the old one.",
     ] = DriftPolicy.REFUSE
     static_pods: Annotated[
         StaticPodPolicy,
-        Field(
-            "What to do about static pods, to which another minor version gives another UID. Pin: they run on, since "
-            "metadata.uid is added to their manifests; with kubelets from 1.31 on, most edits have no effect until "
-            "it is removed. Recreate: no manifest keeps the line, and the new kubelet replaces these pods, control "
-            "plane included.",
-            defaulted=True,
-        ),
+        "What to do about static pods, to which another minor version gives another UID. Pin: they run on, since "
+        "metadata.uid is added to their manifests; with kubelets from 1.31 on, most edits have no effect until it "
+        "is removed. Recreate: no manifest keeps the line, and the new kubelet replaces these pods, control plane "
+        "included.",
     ] = StaticPodPolicy.PIN
     package: Annotated[
         PackagePolicy,
-        Field(
-            "What to do about a kubelet that belongs to a package (dpkg, rpm) that is not held, so that the next "
-            "upgrade of the package would replace it. Refuse: the node is refused. Hold: a dpkg package is held "
-            "before the kubelet stops, and stays held. Ignore: the node is upgraded with a warning.",
-            defaulted=True,
-        ),
+        "What to do about a kubelet that belongs to a package (dpkg, rpm) that is not held, so that the next "
+        "upgrade of the package would replace it. Refuse: the node is refused. Hold: a dpkg package is held before "
+        "the kubelet stops, and stays held. Ignore: the node is upgraded with a warning.",
     ] = PackagePolicy.REFUSE
 
 
+@declared("How to treat the findings of checks before anything on a node is touched.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightSettings:
     """Which findings of checks do not refuse a node."""
-
-    SCHEMA: ClassVar = Field(
-        "How to treat the findings of checks before anything on a node is touched.", defaulted=True
-    )
 
     accept: Annotated[
         tuple[
@@ -177,75 +158,47 @@ class PreflightSettings:
             ...,
         ],
         SET,
-        Field(
-            "Names of checks whose findings are only warnings for this NodeUpgrade and do not refuse a node.",
-            max_items=16,
-            defaulted=True,
-        ),
+        "Names of checks whose findings are only warnings for this NodeUpgrade and do not refuse a node.",
+        Field(max_items=16),
     ] = ()
 
 
+@declared("When a node counts as upgraded, and when it is rolled back.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
     """How long the node is watched and may be without a kubelet, and what protects its pods meanwhile."""
 
-    SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is rolled back.", defaulted=True)
-
     settle: Annotated[
-        timedelta,
-        Field(
-            "How long the node is observed after the swap before the upgrade is committed.",
-            defaulted=True,
-            default="60s",
-        ),
+        timedelta, "How long the node is observed after the swap before the upgrade is committed.", Field(default="60s")
     ] = timedelta(seconds=60)
     kubelet_down_budget: Annotated[
-        timedelta,
-        Field("How long the node may be without a kubelet before it is rolled back.", positive=True, defaulted=True),
+        timedelta, "How long the node may be without a kubelet before it is rolled back.", Field(positive=True)
     ] = timedelta(seconds=30)
     node_ready_timeout: Annotated[
-        timedelta,
-        Field("How long the node may take to become Ready again.", positive=True, defaulted=True, default="60s"),
+        timedelta, "How long the node may take to become Ready again.", Field(positive=True, default="60s")
     ] = timedelta(seconds=60)
     readiness_guard: Annotated[
         GuardPolicy,
-        Field(
-            "Whether pods are kept Ready until the new kubelet has probed them. Auto: where the API server supports "
-            "it. Require: nodes where that is not possible are refused. Off: never.",
-            defaulted=True,
-        ),
+        "Whether pods are kept Ready until the new kubelet has probed them. Auto: where the API server supports it."
+        " Require: nodes where that is not possible are refused. Off: never.",
     ] = GuardPolicy.AUTO
     shield: Annotated[
         ShieldPolicy,
-        Field(
-            "Whether the container runtime is prevented from ending containers that ran before, until the new kubelet"
-            " is verified. Auto: where the runtime allows it. Require: nodes where that is not possible are refused. "
-            "Off: never.",
-            defaulted=True,
-        ),
+        "Whether the container runtime is prevented from ending containers that ran before, until the new kubelet "
+        "is verified. Auto: where the runtime allows it. Require: nodes where that is not possible are refused. "
+        "Off: never.",
     ] = ShieldPolicy.AUTO
     socket_mounts: Annotated[
         SocketMountPolicy,
-        Field(
-            "What to do about pods that mount the socket of the container runtime as a file, and so lose the runtime "
-            "when it is restarted. Warn: they are named, and have to be restarted afterwards. Refuse: the node is "
-            "refused.",
-            defaulted=True,
-        ),
+        "What to do about pods that mount the socket of the container runtime as a file, and so lose the runtime "
+        "when it is restarted. Warn: they are named, and have to be restarted afterwards. Refuse: the node is "
+        "refused.",
     ] = SocketMountPolicy.WARN
     shield_hold: Annotated[
         timedelta,
-        Field(
-            "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
-            "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At "
-            "most 24h.",
-            defaulted=True,
-            default="10m",
-            rules=(
-                Rule(
-                    cel="duration(self) <= duration('24h')",
-                    message="it must not be longer than a day; write for example 10m",
-                ),
-            ),
-        ),
+        "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
+        "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At most"
+        " 24h.",
+        Field(default="10m"),
+        Rule("duration(self) <= duration('24h')", "it must not be longer than a day; write for example 10m"),
     ] = timedelta(minutes=10)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, NewType
+from typing import Annotated, Any, NewType
 
 import pytest
 import yaml
 
 from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.field import RESOLVED
+from nodeupgrade.api.field import RESOLVED, declared
 from nodeupgrade.api.field import Field as Declared
 from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
@@ -128,21 +128,19 @@ def test_what_people_leave_out_has_the_types_defaults() -> None:
     assert {name for name in optional if SPEC.properties[name].default is ABSENT} == set()
 
 
+@declared("Amounts.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
     """Settings of the kinds that a task may take over."""
 
-    SCHEMA: ClassVar = Declared("Amounts.", defaulted=True)
-
-    most: Annotated[int, Declared("At most.", minimum=1, maximum=9, defaulted=True)] = 3
-    strict: Annotated[bool, Declared("To the letter.", defaulted=True)] = False
+    most: Annotated[int, "At most.", Declared(minimum=1, maximum=9, defaulted=True)] = 3
+    strict: Annotated[bool, "To the letter.", Declared(defaulted=True)] = False
 
 
+@declared("Takes.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takes:
     """What takes them over from input that was validated."""
-
-    SCHEMA: ClassVar = Declared("Takes.")
 
     amounts: Annotated[Amounts, RESOLVED] = Amounts()
 

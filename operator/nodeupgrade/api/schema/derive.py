@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Final, NewType, TypeAlias, Union, get_args, get_origin
 
-from nodeupgrade.api.field import LASTING, Check, Field, ListType, Rule, TransitionRule
+from nodeupgrade.api.field import LASTING, Check, Field, ListType, Mark, Rule, TransitionRule, marks_of, together
 from nodeupgrade.api.json import field_name, seconds_name, to_json
 from nodeupgrade.api.values import IntOrPercent
 
@@ -59,25 +59,27 @@ class ObjectSchema(AnySchema):
 
 
 @cache
-def schema_of(kind: type) -> ObjectSchema:
-    """Derive the schema of a dataclass."""
+def schema_of(kind: type, *, by_people: bool = False) -> ObjectSchema:
+    """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
     declared = _declared(kind)
-    schema = _object(declared)
+    schema = _object(declared, by_people)
     return replace(schema, default=declared.field.default) if declared.field.default is not None else schema
 
 
 def _declared(hint: Any) -> _Declared:
+    kind, marks = _annotations(hint)
+    return _Declared(kind, together(marks))
+
+
+def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
     if isinstance(hint, NewType):
-        return _declared(hint.__supertype__)
+        return _annotations(hint.__supertype__)
     if get_origin(hint) is Annotated:
-        inner = _declared(hint.__origin__)
-        field = inner.field
-        for mark in hint.__metadata__:
-            field = field.overridden(mark)
-        return _Declared(inner.kind, field)
+        kind, marks = _annotations(hint.__origin__)
+        return kind, (*marks, *hint.__metadata__)
     if get_origin(hint) in {Union, types.UnionType}:
-        return _declared(next(argument for argument in get_args(hint) if argument is not type(None)))
-    return _Declared(hint, getattr(hint, "SCHEMA", Field()))
+        return _annotations(next(argument for argument in get_args(hint) if argument is not type(None)))
+    return hint, marks_of(hint) if isinstance(hint, type) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,15 +149,15 @@ Schema: TypeAlias = (
 )
 
 
-def _schema(declared: _Declared) -> Schema:
+def _schema(declared: _Declared, by_people: bool) -> Schema:
     kind, field, origin = declared.kind, declared.field, get_origin(declared.kind)
     common = {
         name: getattr(field, name) for name in ("description", "expected", "rules", "transitions", "checks", "mutable")
     }
     if origin is tuple:
-        return _array(declared, common)
+        return _array(declared, common, by_people)
     if origin is not None and issubclass(origin, Mapping):
-        inner = _schema(_declared(get_args(kind)[1]))
+        inner = _schema(_declared(get_args(kind)[1]), by_people)
         most = _bound(declared, field.max_properties)
         return MapSchema(
             additional_properties=inner, min_properties=field.min_properties, max_properties=most, **common
@@ -163,7 +165,7 @@ def _schema(declared: _Declared) -> Schema:
     if kind is IntOrPercent:
         return _int_or_string(field, common)
     if is_dataclass(kind):
-        return _object(declared)
+        return _object(declared, by_people)
     if kind is timedelta:
         return _duration(field, common)
     if kind is datetime:
@@ -203,10 +205,10 @@ def _int_or_string(field: Field, common: dict[str, Any]) -> IntOrStringSchema:
     )
 
 
-def _array(declared: _Declared, common: dict[str, Any]) -> ArraySchema:
+def _array(declared: _Declared, common: dict[str, Any], by_people: bool) -> ArraySchema:
     field = declared.field
     return ArraySchema(
-        items=_schema(_declared(get_args(declared.kind)[0])),
+        items=_schema(_declared(get_args(declared.kind)[0]), by_people),
         max_items=_bound(declared, field.max_items),
         list_type=ListType.MAP if field.list_map_key else field.list_type,
         list_map_key=field.list_map_key,
@@ -220,17 +222,17 @@ def _bound(declared: _Declared, most: int | None) -> int:
     return most
 
 
-def _object(declared: _Declared) -> ObjectSchema:
+def _object(declared: _Declared, by_people: bool) -> ObjectSchema:
     kind, field = declared.kind, declared.field
     hints = typing.get_type_hints(kind, include_extras=True)
     properties, required = {}, []
     for each in fields(kind):
         inside = _declared(hints[each.name])
-        schema = _schema(inside)
+        schema = _schema(inside, by_people)
         name = field_name(each.name)
         if each.default is MISSING and each.default_factory is MISSING:
             required.append(name)
-        elif inside.field.defaulted:
+        elif inside.field.defaulted or (by_people and inside.field.defaulted is None and each.default is not None):
             schema = replace(schema, default=_default(each, schema, inside.field))
         if inside.field.resolved and isinstance(schema, ObjectSchema):
             schema = _resolved(schema)

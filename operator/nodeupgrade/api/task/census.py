@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from nodeupgrade.api.field import Count, Field
+from nodeupgrade.api.field import Count, Field, declared
 
 UNKNOWN_KUBELET = "unknown"
 """Stands for the kubelet of a hash that no known kubelet computes."""
@@ -15,20 +15,17 @@ UNKNOWN_KUBELET = "unknown"
 _SERIES = re.compile(r"1\.[0-9]{1,2}")
 
 
+@declared("Running containers by the kubelet that computes the hash stored with them.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashCensus:
     """How many running containers carry which kubelet's hash, at one moment."""
 
-    SCHEMA: ClassVar = Field("Running containers by the kubelet that computes the hash stored with them.")
-
-    as_of: Annotated[datetime | None, Field("When they were counted.")] = None
+    as_of: Annotated[datetime | None, "When they were counted."] = None
     kubelets: Annotated[
         Mapping[str, Count],
-        Field(
-            "Number of containers by minor version, such as 1.30; unknown: no known kubelet computes their hash. A "
-            "hash that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
-            max_properties=64,
-        ),
+        "Number of containers by minor version, such as 1.30; unknown: no known kubelet computes their hash. A hash"
+        " that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
+        Field(max_properties=64),
     ] = field(default_factory=dict)
 
     @property

@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
-from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, immutable
+from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, declared, immutable
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
@@ -73,25 +73,23 @@ class ArtifactKind(StrEnum):
 _AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
 
 
+@declared("The NodeUpgrade that the task belongs to.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeRef:
     """The NodeUpgrade that holds the task."""
-
-    SCHEMA: ClassVar = Field("The NodeUpgrade that the task belongs to.")
 
     name: Annotated[str, Field(max_length=NAME_LENGTH)]
     uid: Annotated[str, Field(max_length=64)]
     generation: int = 0
 
 
+@declared("The kubelet binary for the node's platform.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskArtifact:
     """The kubelet binary for one node's platform, fully resolved."""
 
-    SCHEMA: ClassVar = Field("The kubelet binary for the node's platform.")
-
     # which of the following fields apply
-    kind: Annotated[ArtifactKind, Field("Kind of the source, which decides which of the other fields are set.")]
+    kind: Annotated[ArtifactKind, "Kind of the source, which decides which of the other fields are set."]
     ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
     # absolute path inside the image (Image) or on the node (PreStaged)
     path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
@@ -102,24 +100,23 @@ class TaskArtifact:
     pull_secret: Annotated[str | None, Field(max_length=NAME_LENGTH)] = None
 
 
+@declared("Whether and by whom the node was cordoned.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CordonRecord:
     """Whether the node was cordoned before the run, or for it."""
 
-    SCHEMA: ClassVar = Field("Whether and by whom the node was cordoned.")
-
-    was_unschedulable: Annotated[bool, Field("Whether the node was cordoned before the run.")] = False
-    by_us: Annotated[bool, Field("Whether the node was cordoned for the run.")] = False
+    was_unschedulable: Annotated[bool, "Whether the node was cordoned before the run."] = False
+    by_us: Annotated[bool, "Whether the node was cordoned for the run."] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
     """How an earlier run on this node ended, kept when the task is claimed again."""
 
-    upgrade: Annotated[str, Field("The NodeUpgrade that the task belonged to.", max_length=NAME_LENGTH)]
+    upgrade: Annotated[str, "The NodeUpgrade that the task belonged to.", Field(max_length=NAME_LENGTH)]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
-    result: Annotated[Verdict, Field("The outcome of the run.")]
+    result: Annotated[Verdict, "The outcome of the run."]
     time: datetime | None = None
 
 
@@ -143,95 +140,92 @@ class HookRun:
     """A hook of this run: a Job that the control plane makes, and what became of it."""
 
     phase: HookPhase
-    template: Annotated[str, Field("The CronJob that it is made from.", max_length=TEMPLATE_NAME_LENGTH)]
-    timeout_seconds: Annotated[int, Field("How long the Job may take.", minimum=1)]
-    result: Annotated[HookResult | None, Field("How it ended; unset as long as it has not.")] = None
+    template: Annotated[str, "The CronJob that it is made from.", Field(max_length=TEMPLATE_NAME_LENGTH)]
+    timeout_seconds: Annotated[int, "How long the Job may take.", Field(minimum=1)]
+    result: Annotated[HookResult | None, "How it ended; unset as long as it has not."] = None
     message: Annotated[str, Field(max_length=HOOK_MESSAGE_LENGTH)] = ""
 
 
+@declared("Result of the control plane's verification of the node after the run.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
     """The control plane's own verification of the node after the run named by ``run_id``."""
-
-    SCHEMA: ClassVar = Field("Result of the control plane's verification of the node after the run.")
 
     run_id: Annotated[RunId, RUN]
     outcome: Verdict
     reason: Annotated[Reason, Field(max_length=128, open=True)]
     message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    restarted: Annotated[Count, Field("Number of containers that were restarted.")] = 0
+    restarted: Annotated[Count, "Number of containers that were restarted."] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     decided_at: datetime | None = None
 
 
+@declared("The control plane's answer about the readiness guard.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardGrant:
     """The control plane's answer to a request for the readiness guard."""
 
-    SCHEMA: ClassVar = Field("The control plane's answer about the readiness guard.")
-
     # whether the node side must request the guard; in a precheck, whether it would have to
-    wanted: Annotated[bool, Field("Whether the agent must request it before it stops the kubelet.")] = False
+    wanted: Annotated[bool, "Whether the agent must request it before it stops the kubelet."] = False
     # ``GuardReport.ask`` of the request; empty until one is answered
-    answers: Annotated[str, Field("Token of the request that this answers.", max_length=64)] = ""
+    answers: Annotated[str, "Token of the request that this answers.", Field(max_length=64)] = ""
     # when the new kubelet must run, as written into the guard's parameters. From then on, each pod is guarded for as
     # long as its own probes need.
     kubelet_runs_by: Annotated[
-        datetime | None,
-        Field("Time by which the new kubelet must run. If unset in an answer, no guard is possible."),
+        datetime | None, "Time by which the new kubelet must run. If unset in an answer, no guard is possible."
     ] = None
 
 
+@declared(
+    "What the control plane wants to be done on the node, and its verdict.",
+    Field(
+        first=(
+            *("nodeName", "nodeUID", "upgradeRef", "wave", "order", "runID", "action", "actionReason"),
+            *("actionMessage", "retry", "resumes", "fromVersion", "toVersion", "allowDowngrade"),
+        )
+    ),
+    Rule(
+        f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
+        "an action other than Wait and Release needs a runID",
+    ),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """What the control plane requests for one node, and its verdict in the end. Times are UTC."""
 
-    SCHEMA: ClassVar = Field(
-        "What the control plane wants to be done on the node, and its verdict.",
-        first=(
-            *("nodeName", "nodeUID", "upgradeRef", "wave", "order", "runID", "action", "actionReason"),
-            *("actionMessage", "retry", "resumes", "fromVersion", "toVersion", "allowDowngrade"),
-        ),
-        rules=(
-            Rule(
-                f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
-                "an action other than Wait and Release needs a runID",
-            ),
-        ),
-    )
-
-    node_name: Annotated[NameOfNode, Field("Name of the node.", transitions=(immutable("it is the lock"),))]
-    node_uid: Annotated[str, Field(max_length=64, transitions=(immutable("a replaced node needs a new task"),))]
+    node_name: Annotated[NameOfNode, "Name of the node.", immutable("it is the lock")]
+    node_uid: Annotated[str, Field(max_length=64), immutable("a replaced node needs a new task")]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     artifact: TaskArtifact
     files: Annotated[
-        tuple[NodeFile, ...], Field("Files to replace together with the kubelet.", max_items=MOST_FILES)
+        tuple[NodeFile, ...], "Files to replace together with the kubelet.", Field(max_items=MOST_FILES)
     ] = ()
-    action: Annotated[TaskAction, Field("What the agent is to do.", defaulted=True)] = TaskAction.WAIT
-    action_reason: Annotated[str, Field("Reason for the action Abort.", max_length=128)] = ""
+    action: Annotated[TaskAction, "What the agent is to do.", Field(defaulted=True)] = TaskAction.WAIT
+    action_reason: Annotated[str, "Reason for the action Abort.", Field(max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    wave: Annotated[str, Field("The wave that the node belongs to.", max_length=LABEL_LENGTH)] = ""
-    order: Annotated[Count, Field("Position of the node in the rollout, counted from 0.")] = 0
-    retry: Annotated[str, Field("Token of the retry that reopened the task.", max_length=RETRY_TOKEN_LENGTH)] = ""
-    resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been in progress.")] = False
+    wave: Annotated[str, "The wave that the node belongs to.", Field(max_length=LABEL_LENGTH)] = ""
+    order: Annotated[Count, "Position of the node in the rollout, counted from 0."] = 0
+    retry: Annotated[str, "Token of the retry that reopened the task.", Field(max_length=RETRY_TOKEN_LENGTH)] = ""
+    resumes: Annotated[bool, "Whether an earlier task was lost while its run may have been in progress."] = False
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
     hash_also_accepted: Annotated[
         tuple[KubeletMinor, ...],
-        Field("Minor versions whose hashes the running kubelet accepts too.", max_items=MOST_ALSO_ACCEPTED),
+        "Minor versions whose hashes the running kubelet accepts too.",
+        Field(max_items=MOST_ALSO_ACCEPTED),
     ] = ()
     kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
     preflight: Annotated[PreflightSettings, RESOLVED] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
-    deadline: Annotated[datetime | None, Field("Time at which the run is aborted if it is not finished.")] = None
+    deadline: Annotated[datetime | None, "Time at which the run is aborted if it is not finished."] = None
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
-    hooks: Annotated[tuple[HookRun, ...], Field("Hooks of this run, in their order.", max_items=2 * MOST_HOOKS)] = ()
+    hooks: Annotated[tuple[HookRun, ...], "Hooks of this run, in their order.", Field(max_items=2 * MOST_HOOKS)] = ()
     verdict: RunVerdict | None = None
-    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=PAST_RUNS_KEPT)] = ()
+    history: Annotated[tuple[PastRun, ...], "Earlier runs on this node.", Field(max_items=PAST_RUNS_KEPT)] = ()
 
     @property
     def target(self) -> KubeletVersion:

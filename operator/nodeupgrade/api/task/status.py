@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from nodeupgrade.api.field import Count, Field
+from nodeupgrade.api.field import Count, Field, declared
 from nodeupgrade.api.limits import (
     CHECK_LENGTH,
     CONTAINER_LENGTH,
@@ -98,8 +98,8 @@ class FileChange:
     """A file that is exchanged together with the kubelet."""
 
     path: Annotated[str, Field(max_length=PATH_LENGTH)]
-    before: Annotated[str | None, Field("SHA-256 of the old file. Unset if there was none.", max_length=64)] = None
-    after: Annotated[str | None, Field("SHA-256 of the new file.", max_length=64)] = None
+    before: Annotated[str | None, "SHA-256 of the old file. Unset if there was none.", Field(max_length=64)] = None
+    after: Annotated[str | None, "SHA-256 of the new file.", Field(max_length=64)] = None
 
 
 class ManifestUid(StrEnum):
@@ -119,94 +119,83 @@ class StaticPodManifest:
     path: Annotated[str, Field(max_length=PATH_LENGTH)]
     uid: Annotated[
         ManifestUid,
-        Field(
-            "What happens to metadata.uid, which keeps the running pod. Added, Kept: the manifest names it, and with "
-            "kubelets from 1.31 on most edits have no effect until it is removed together with the next edit. "
-            "Removed: the kubelet no longer needs it."
-        ),
+        "What happens to metadata.uid, which keeps the running pod. Added, Kept: the manifest names it, and with "
+        "kubelets from 1.31 on most edits have no effect until it is removed together with the next edit. Removed: "
+        "the kubelet no longer needs it.",
     ]
 
 
 MANIFESTS = Field(max_items=CONTAINERS_LISTED)
 
 
+@declared("The package that the kubelet binary belongs to, and from which it now differs.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletPackage:
     """The package that the kubelet's program belongs to, and differs from after the upgrade."""
 
-    SCHEMA: ClassVar = Field("The package that the kubelet binary belongs to, and from which it now differs.")
-
-    manager: Annotated[str, Field("The package manager: dpkg or rpm.", max_length=LABEL_LENGTH)]
+    manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=LABEL_LENGTH)]
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
     version: Annotated[
-        str, Field("Version of the package. Empty if it could not be read.", max_length=LABEL_LENGTH)
+        str, "Version of the package. Empty if it could not be read.", Field(max_length=LABEL_LENGTH)
     ] = ""
-    held: Annotated[bool, Field("Whether the package is held, so that the package manager does not upgrade it.")] = (
-        False
-    )
-    held_by_us: Annotated[bool, Field("Whether this run held the package.")] = False
+    held: Annotated[bool, "Whether the package is held, so that the package manager does not upgrade it."] = False
+    held_by_us: Annotated[bool, "Whether this run held the package."] = False
 
 
 CHANGED_FILES = Field(max_items=MOST_FILES)
 
 
+@declared("The kubelet before and after the run, and how long the node was without one.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletStatus:
     """The kubelet before and after the run, and the seconds without one."""
 
-    SCHEMA: ClassVar = Field("The kubelet before and after the run, and how long the node was without one.")
-
     before: KubeletBinary | None = None
     after: KubeletBinary | None = None
     down_seconds: float | None = None
-    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that were replaced.")] = ()
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, "Files that were replaced."] = ()
     package: KubeletPackage | None = None
 
 
+@declared("Name of the container runtime, as reported by the CRI.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
     """The container runtime, as CRI names it."""
-
-    SCHEMA: ClassVar = Field("Name of the container runtime, as reported by the CRI.")
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
     version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
 
 
+@declared("Containers of the node, by what happened to them.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCounts:
     """Containers by what happened to them."""
 
-    SCHEMA: ClassVar = Field("Containers of the node, by what happened to them.")
-
-    baseline: Annotated[Count, Field("Number of containers that ran before.")] = 0
-    rewritten: Annotated[Count, Field("Number of containers whose stored hash was rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Number of containers whose stored hash was already right.")] = 0
-    restarted: Annotated[Count, Field("Number of containers that were restarted. Should be 0.")] = 0
+    baseline: Annotated[Count, "Number of containers that ran before."] = 0
+    rewritten: Annotated[Count, "Number of containers whose stored hash was rewritten."] = 0
+    unchanged: Annotated[Count, "Number of containers whose stored hash was already right."] = 0
+    restarted: Annotated[Count, "Number of containers that were restarted. Should be 0."] = 0
     unknown: Annotated[
-        Count, Field("Number of containers of which this is unknown, because the runtime did not answer at the end.")
+        Count, "Number of containers of which this is unknown, because the runtime did not answer at the end."
     ] = 0
     recreated: Annotated[
-        Count, Field("Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks.")
+        Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
     ] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     recreated_list: Annotated[
         tuple[ContainerPath, ...],
-        Field("The first few containers that were replaced on request.", max_items=CONTAINERS_LISTED),
+        "The first few containers that were replaced on request.",
+        Field(max_items=CONTAINERS_LISTED),
     ] = ()
     ended_list: Annotated[
         tuple[ContainerPath, ...],
-        Field(
-            "Number of containers that ended by themselves, or with their pod, during the settle period.",
-            max_items=CONTAINERS_LISTED,
-        ),
+        "Number of containers that ended by themselves, or with their pod, during the settle period.",
+        Field(max_items=CONTAINERS_LISTED),
     ] = ()
     readiness_flaps: Annotated[
         tuple[ContainerPath, ...],
-        Field(
-            "Pods, as namespace/name, that were reported unready although their containers kept running.",
-            max_items=CONTAINERS_LISTED,
-        ),
+        "Pods, as namespace/name, that were reported unready although their containers kept running.",
+        Field(max_items=CONTAINERS_LISTED),
     ] = ()
 
 
@@ -216,9 +205,8 @@ class PodOwner:
 
     name: Annotated[
         str,
-        Field(
-            "The owner, such as Deployment namespace/name, static pod …, or bare pod ….", max_length=CONTAINER_LENGTH
-        ),
+        "The owner, such as Deployment namespace/name, static pod …, or bare pod ….",
+        Field(max_length=CONTAINER_LENGTH),
     ]
     pods: Count = 0
 
@@ -232,56 +220,52 @@ class ReportedHazard:
 
     reason: Annotated[str, Field(max_length=128)]
     check: Annotated[
-        str, Field("Name of the check that found it (see docs/generated/preflight.md).", max_length=CHECK_LENGTH)
+        str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=CHECK_LENGTH)
     ] = ""
-    pod: Annotated[str, Field("The first pod or container concerned.", max_length=CONTAINER_LENGTH)] = ""
-    detail: Annotated[str, Field("What was found.", max_length=MESSAGE_LENGTH)] = ""
-    pods: Annotated[Count, Field("Number of pods concerned. 0 if it concerns the node.")] = 0
+    pod: Annotated[str, "The first pod or container concerned.", Field(max_length=CONTAINER_LENGTH)] = ""
+    detail: Annotated[str, "What was found.", Field(max_length=MESSAGE_LENGTH)] = ""
+    pods: Annotated[Count, "Number of pods concerned. 0 if it concerns the node."] = 0
     others: Annotated[
-        tuple[ContainerPath, ...],
-        Field("The next few pods or containers concerned.", max_items=LISTED_PER_HAZARD),
+        tuple[ContainerPath, ...], "The next few pods or containers concerned.", Field(max_items=LISTED_PER_HAZARD)
     ] = ()
     owners: Annotated[
-        tuple[PodOwner, ...], Field("The first few owners of these pods.", max_items=LISTED_PER_HAZARD)
+        tuple[PodOwner, ...], "The first few owners of these pods.", Field(max_items=LISTED_PER_HAZARD)
     ] = ()
-    warning: Annotated[bool, Field("The finding is only a warning.")] = False
-    accepted: Annotated[
-        bool, Field("The finding would refuse the node, but spec.preflight.accept lists its check.")
-    ] = False
+    warning: Annotated[bool, "The finding is only a warning."] = False
+    accepted: Annotated[bool, "The finding would refuse the node, but spec.preflight.accept lists its check."] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
-    container: Annotated[str, Field("The container, as namespace/pod/container.", max_length=CONTAINER_LENGTH)]
+    container: Annotated[str, "The container, as namespace/pod/container.", Field(max_length=CONTAINER_LENGTH)]
     why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
+@declared("What an upgrade would do on this node. Nothing was touched.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """What an upgrade would do on this node; nothing has been touched."""
 
-    SCHEMA: ClassVar = Field("What an upgrade would do on this node. Nothing was touched.")
-
-    rewritten: Annotated[Count, Field("Number of containers whose stored hash would be rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Number of containers whose stored hash is already right.")] = 0
-    would_restart: Annotated[Count, Field("Number of containers that a plain kubelet swap would restart.")] = 0
+    rewritten: Annotated[Count, "Number of containers whose stored hash would be rewritten."] = 0
+    unchanged: Annotated[Count, "Number of containers whose stored hash is already right."] = 0
+    would_restart: Annotated[Count, "Number of containers that a plain kubelet swap would restart."] = 0
     would_restart_list: Annotated[
-        tuple[RestartForecast, ...], Field("The first few of these containers.", max_items=CONTAINERS_LISTED)
+        tuple[RestartForecast, ...], "The first few of these containers.", Field(max_items=CONTAINERS_LISTED)
     ] = ()
-    static_pods: Annotated[Count, Field("Static pods whose UID would be pinned in their manifest.")] = 0
+    static_pods: Annotated[Count, "Static pods whose UID would be pinned in their manifest."] = 0
     removed_flags: Annotated[
-        tuple[Annotated[str, Field(max_length=128)], ...],
-        Field("Kubelet flags that would be removed.", max_items=64),
+        tuple[Annotated[str, Field(max_length=128)], ...], "Kubelet flags that would be removed.", Field(max_items=64)
     ] = ()
-    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be replaced.")] = ()
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, "Files that would be replaced."] = ()
     manifests: Annotated[
-        tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that would name the UID of their pod.")
+        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that would name the UID of their pod."
     ] = ()
     recreated_pods: Annotated[
         tuple[ContainerPath, ...],
-        Field("Static pods that the new kubelet would replace, on request.", max_items=CONTAINERS_LISTED),
+        "Static pods that the new kubelet would replace, on request.",
+        Field(max_items=CONTAINERS_LISTED),
     ] = ()
 
 
@@ -295,18 +279,17 @@ class GuardState(StrEnum):
     """The kubelet was swapped without it; ``detail`` says why."""
 
 
+@declared("The agent's request for the readiness guard.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
     """What the node side reports about the readiness guard."""
 
-    SCHEMA: ClassVar = Field("The agent's request for the readiness guard.")
-
     state: GuardState | None = None  # None until it is requested
     # ID of the request, which the control plane's answer repeats
-    ask: Annotated[str, Field("Token of the request.", max_length=64)] = ""
-    exposure_seconds: Annotated[Count, Field("How long the new kubelet may need until it has probed every pod.")] = 0
+    ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
+    exposure_seconds: Annotated[Count, "How long the new kubelet may need until it has probed every pod."] = 0
     detail: Annotated[
-        str, Field("Why the guard is not in force, or why flaps were not observed.", max_length=GUARD_DETAIL_LENGTH)
+        str, "Why the guard is not in force, or why flaps were not observed.", Field(max_length=GUARD_DETAIL_LENGTH)
     ] = ""
 
 
@@ -320,45 +303,41 @@ class ShieldState(StrEnum):
     OFF = "Off"
 
 
+@declared("Whether the shield prevented the runtime from ending containers that ran before.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShieldReport:
     """What the node side reports about the shield."""
 
-    SCHEMA: ClassVar = Field("Whether the shield prevented the runtime from ending containers that ran before.")
-
     state: ShieldState | None = None  # None until it is raised, if it is to be
-    detail: Annotated[str, Field("Why the shield could not be raised.", max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=MESSAGE_LENGTH)] = ""
 
 
+@declared(
+    "What the node reports about the run named by runID.",
+    Field(default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value}),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
     """What the node side reports about the run named by ``run_id``; the control plane ignores any other."""
-
-    SCHEMA: ClassVar = Field(
-        "What the node reports about the run named by runID.",
-        defaulted=True,
-        default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value},
-    )
 
     run_id: Annotated[str, RUN] = ""
     observed_generation: Annotated[int, Field(defaulted=True)] = -1
     phase: TaskPhase = TaskPhase.PENDING
     # one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown
     reason: Annotated[str, Field(max_length=128)] = ""
-    message: Annotated[str, Field("What to do about it.", max_length=MESSAGE_LENGTH)] = ""
+    message: Annotated[str, "What to do about it.", Field(max_length=MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     hashes: HashCensus | None = None
     manifests: Annotated[
-        tuple[StaticPodManifest, ...], MANIFESTS, Field("Static pod manifests that name the UID of their pod.")
+        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that name the UID of their pod."
     ] = ()
     guard: GuardReport = GuardReport()
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[
-        tuple[ReportedHazard, ...],
-        Field("Findings that refuse the node, and warnings.", max_items=CONTAINERS_LISTED),
+        tuple[ReportedHazard, ...], "Findings that refuse the node, and warnings.", Field(max_items=CONTAINERS_LISTED)
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import SHA256, Field, Rule, immutable, keys_match
+from nodeupgrade.api.field import SHA256, Field, Rule, declared, immutable, keys_match
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
 
@@ -21,39 +21,33 @@ _BY_PLATFORM = Field(
 )
 
 
+@declared(not_of_the_kernel("path"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageArtifact:
     """A kubelet inside an image."""
 
-    SCHEMA: ClassVar = Field(rules=(not_of_the_kernel("path"),))
-
     ref: Annotated[
         str,
+        "Reference of the image, with its registry and pinned by digest.",
         Field(
-            "Reference of the image, with its registry and pinned by digest.",
             max_length=IMAGE_LENGTH,
             pattern=IMAGE,
             expected="an image with its registry, pinned by its digest, such as "
             "registry.example/kubelet@sha256:…64 hexadecimal digits…",
         ),
     ]
-    path: Annotated[str, _PATH, Field("Path of the kubelet inside the image.")]
+    path: Annotated[str, _PATH, "Path of the kubelet inside the image."]
     sha256: Annotated[
         str | None,
         _SHA256,
-        Field(
-            "SHA-256 of the kubelet inside the image, in hexadecimal. Without it, the digest of the image decides, and "
-            "what was found in it is recorded in the task's status."
-        ),
+        "SHA-256 of the kubelet inside the image, in hexadecimal. Without it, the digest of the image decides, and "
+        "what was found in it is recorded in the task's status.",
     ] = None
     pull_secret: Annotated[
         str | None,
-        Field(
-            "Name of a Secret in the operator's namespace that is used to pull the image. The operator's own image is "
-            "pulled with it too in the same pod, instead of with those of the service account.",
-            min_length=1,
-            max_length=NAME_LENGTH,
-        ),
+        "Name of a Secret in the operator's namespace that is used to pull the image. The operator's own image is "
+        "pulled with it too in the same pod, instead of with those of the service account.",
+        Field(min_length=1, max_length=NAME_LENGTH),
     ] = None
 
 
@@ -63,8 +57,8 @@ class Download:
 
     url: Annotated[
         str,
+        "URL to download the kubelet from.",
         Field(
-            "URL to download the kubelet from.",
             max_length=URL_LENGTH,
             pattern=URL,
             expected="an https or http URL of plain parts, without user, query and fragment",
@@ -73,40 +67,34 @@ class Download:
     sha256: Annotated[str, _SHA256]
 
 
+@declared(not_of_the_kernel("path"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreStagedFile:
     """A kubelet that lies on the node."""
 
-    SCHEMA: ClassVar = Field(rules=(not_of_the_kernel("path"),))
-
-    path: Annotated[str, _PATH, Field("Absolute path of the file on the node.")]
+    path: Annotated[str, _PATH, "Absolute path of the file on the node."]
     sha256: Annotated[str, _SHA256]
 
 
+@declared(
+    "Where the kubelet binary comes from. Exactly one source must be set, and each has a digest.",
+    Field(expected="one of image, platforms and preStaged"),
+    Rule(
+        f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
+        "exactly one of image, platforms and preStaged is needed",
+    ),
+    immutable(),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """Where the kubelet comes from; exactly one is set."""
 
-    SCHEMA: ClassVar = Field(
-        "Where the kubelet binary comes from. Exactly one source must be set, and each has a digest.",
-        expected="one of image, platforms and preStaged",
-        rules=(
-            Rule(
-                f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
-                "exactly one of image, platforms and preStaged is needed",
-            ),
-        ),
-        transitions=(immutable(),),
+    image: Annotated[ImageArtifact | None, "A container image that contains the kubelet. It does not need a shell."] = (
+        None
     )
-
-    image: Annotated[
-        ImageArtifact | None, Field("A container image that contains the kubelet. It does not need a shell.")
-    ] = None
     platforms: Annotated[
-        Mapping[str, Download] | None, _BY_PLATFORM, Field("Downloads, keyed by platform, for example linux-amd64.")
+        Mapping[str, Download] | None, _BY_PLATFORM, "Downloads, keyed by platform, for example linux-amd64."
     ] = None
     pre_staged: Annotated[
-        Mapping[str, PreStagedFile] | None,
-        _BY_PLATFORM,
-        Field("Files that already exist on the nodes, keyed by platform."),
+        Mapping[str, PreStagedFile] | None, _BY_PLATFORM, "Files that already exist on the nodes, keyed by platform."
     ] = None

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import DNS_LABEL, Field, Rule
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 
@@ -32,44 +32,37 @@ class PrometheusQuery:
     """A query, and what must be true of every sample that it returns."""
 
     server: Annotated[
-        str,
-        DNS_LABEL,
-        Field("Name of a Prometheus server in the operator's configuration, which contains its URL.", defaulted=True),
+        str, DNS_LABEL, "Name of a Prometheus server in the operator's configuration, which contains its URL."
     ] = "default"
     query: Annotated[
-        str, Field("Instant query in PromQL. A result without samples is an error.", min_length=1, max_length=4096)
+        str, "Instant query in PromQL. A result without samples is an error.", Field(min_length=1, max_length=4096)
     ]
     expression: Annotated[
         str,
         _EXPRESSION,
-        Field(
-            "CEL expression that must be true for each sample. Variables: value (a number) and labels. For example: "
-            "value < 0.01."
-        ),
+        "CEL expression that must be true for each sample. Variables: value (a number) and labels. For example: "
+        "value < 0.01.",
     ]
 
 
+@declared(
+    Rule(
+        "!(has(self.name) && has(self.selector))",
+        "name and selector exclude each other; write one of them, or neither for all objects",
+    ),
+    Rule(
+        "!(self.apiVersion == 'v1' && self.resource == 'secrets')",
+        "Secrets are never read; choose another object, or a metric about it",
+    ),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObjects:
     """Objects of the cluster, and what must be true of each of them."""
 
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                "!(has(self.name) && has(self.selector))",
-                "name and selector exclude each other; write one of them, or neither for all objects",
-            ),
-            Rule(
-                "!(self.apiVersion == 'v1' && self.resource == 'secrets')",
-                "Secrets are never read; choose another object, or a metric about it",
-            ),
-        ),
-    )
-
     api_version: Annotated[
         str,
+        "API group and version of the objects, for example apps/v1.",
         Field(
-            "API group and version of the objects, for example apps/v1.",
             max_length=NAME_LENGTH,
             pattern=r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*",
             expected="a group and version such as apps/v1, or v1",
@@ -77,8 +70,8 @@ class ClusterObjects:
     ]
     resource: Annotated[
         str,
+        "Plural name of the resource, as in RBAC rules, for example deployments.",
         Field(
-            "Plural name of the resource, as in RBAC rules, for example deployments.",
             max_length=LABEL_LENGTH,
             pattern="[a-z]([-a-z0-9]*[a-z0-9])?",
             expected="a resource in the plural such as deployments",
@@ -87,68 +80,45 @@ class ClusterObjects:
     namespace: Annotated[
         str | None,
         DNS_LABEL,
-        Field("Namespace of the objects. If unset, objects of all namespaces, or cluster-scoped objects."),
+        "Namespace of the objects. If unset, objects of all namespaces, or cluster-scoped objects.",
     ] = None
-    name: Annotated[str | None, _OBJECT_NAME, Field("Name of a single object. Mutually exclusive with selector.")] = (
-        None
-    )
+    name: Annotated[str | None, _OBJECT_NAME, "Name of a single object. Mutually exclusive with selector."] = None
     selector: Annotated[
         LabelSelector | None,
-        Field("Selects objects by label. It is an error if there are none. Mutually exclusive with name."),
+        "Selects objects by label. It is an error if there are none. Mutually exclusive with name.",
     ] = None
-    expression: Annotated[
-        str,
-        _EXPRESSION,
-        Field("CEL expression that must be true for each object. Variable: object."),
-    ]
+    expression: Annotated[str, _EXPRESSION, "CEL expression that must be true for each object. Variable: object."]
 
 
+@declared(
+    Rule("has(self.prometheus) != has(self.objects)", "exactly one of prometheus and objects is needed"),
+    Rule(
+        "duration(self.interval) >= duration('5s') && duration(self.interval) <= duration('1h')",
+        "its interval must be from 5s to 1h",
+    ),
+    Rule("duration(self.timeout) <= duration(self.interval)", "its timeout must not be longer than its interval"),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
     """A condition of the cluster; exactly one of ``prometheus`` and ``objects`` is set."""
 
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                "has(self.prometheus) != has(self.objects)",
-                "exactly one of prometheus and objects is needed",
-            ),
-            Rule(
-                "duration(self.interval) >= duration('5s') && duration(self.interval) <= duration('1h')",
-                "its interval must be from 5s to 1h",
-            ),
-            Rule(
-                "duration(self.timeout) <= duration(self.interval)",
-                "its timeout must not be longer than its interval",
-            ),
-        ),
+    name: Annotated[str, DNS_LABEL, "Name of the check, used in messages."]
+    prometheus: Annotated[PrometheusQuery | None, "Evaluates metrics of a Prometheus server."] = None
+    objects: Annotated[ClusterObjects | None, "Evaluates objects of the cluster."] = None
+    interval: Annotated[timedelta, "How often the check is evaluated, from 5s to 1h.", Field(positive=True)] = (
+        timedelta(seconds=30)
     )
-
-    name: Annotated[str, DNS_LABEL, Field("Name of the check, used in messages.")]
-    prometheus: Annotated[PrometheusQuery | None, Field("Evaluates metrics of a Prometheus server.")] = None
-    objects: Annotated[ClusterObjects | None, Field("Evaluates objects of the cluster.")] = None
-    interval: Annotated[
-        timedelta, Field("How often the check is evaluated, from 5s to 1h.", positive=True, defaulted=True)
-    ] = timedelta(seconds=30)
     for_: Annotated[
         timedelta,
-        Field(
-            "How long the check must have passed without interruption, also since the last node was finished, before "
-            "a node is started; and how long it must have failed before onFailure: Abort ends the rollout.",
-            defaulted=True,
-        ),
+        "How long the check must have passed without interruption, also since the last node was finished, before a "
+        "node is started; and how long it must have failed before onFailure: Abort ends the rollout.",
     ] = timedelta(minutes=1)
-    timeout: Annotated[timedelta, Field("Timeout of one evaluation.", positive=True, defaulted=True)] = timedelta(
-        seconds=10
-    )
+    timeout: Annotated[timedelta, "Timeout of one evaluation.", Field(positive=True)] = timedelta(seconds=10)
     on_failure: Annotated[
         OnFailure,
-        Field(
-            "Pause: no further node is started until the check passes again. Abort: if a node was started already, "
-            "the rollout ends once the nodes in flight are finished. A check that cannot be evaluated always pauses "
-            "the rollout.",
-            defaulted=True,
-        ),
+        "Pause: no further node is started until the check passes again. Abort: if a node was started already, the "
+        "rollout ends once the nodes in flight are finished. A check that cannot be evaluated always pauses the "
+        "rollout.",
     ] = OnFailure.PAUSE
 
 

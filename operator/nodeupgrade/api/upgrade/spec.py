@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
+from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only, declared
 from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
 from nodeupgrade.api.run_settings import (
@@ -77,53 +77,45 @@ def _action_rule() -> TransitionRule:
     )
 
 
+@declared("How to treat the hashes that kubelets store with containers.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSettings:
     """How to treat stored hashes."""
 
-    SCHEMA: ClassVar = Field("How to treat the hashes that kubelets store with containers.", defaulted=True)
-
     mode: Annotated[
         HashMode,
-        Field(
-            "Rewrite: stored hashes are rewritten where necessary. AssertUnchanged: nodes where any stored hash would"
-            " have to be rewritten are refused.",
-            defaulted=True,
-        ),
+        "Rewrite: stored hashes are rewritten where necessary. AssertUnchanged: nodes where any stored hash would "
+        "have to be rewritten are refused.",
     ] = HashMode.REWRITE
     also_accepted: Annotated[
         tuple[KubeletMinor, ...],
         SET,
-        Field(
-            "Minor versions, such as 1.12, whose hashes the kubelets of the nodes accept besides their own, because "
-            "they were built to do so. A running container may carry the hash of any of them. Kubernetes' own kubelets "
-            "accept none.",
-            max_items=MOST_ALSO_ACCEPTED,
-            defaulted=True,
-        ),
+        "Minor versions, such as 1.12, whose hashes the kubelets of the nodes accept besides their own, because "
+        "they were built to do so. A running container may carry the hash of any of them. Kubernetes' own kubelets "
+        "accept none.",
+        Field(max_items=MOST_ALSO_ACCEPTED),
     ] = ()
 
 
 _VersionPrefix = Annotated[
-    str,
-    Field(max_length=16, pattern=r"v1\.[0-9]{1,4}(\.[0-9]{1,4})?", expected="the begin of a version such as v1.30"),
+    str, Field(max_length=16, pattern=r"v1\.[0-9]{1,4}(\.[0-9]{1,4})?", expected="the begin of a version such as v1.30")
 ]
 
 
+@declared(
+    "The desired rollout. Each object is one rollout; to upgrade to another version, create another object.",
+    APPROVALS_NAME_WAVES,
+    NEEDS_IMAGE,
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeSpec:
     """What a person requested, validated."""
 
-    SCHEMA: ClassVar = Field(
-        "The desired rollout. Each object is one rollout; to upgrade to another version, create another object.",
-        rules=(APPROVALS_NAME_WAVES, NEEDS_IMAGE),
-    )
-
     version: Annotated[
         str,
         IMMUTABLE,
+        "The kubelet version to upgrade the nodes to, for example v1.33.13.",
         Field(
-            "The kubelet version to upgrade the nodes to, for example v1.33.13.",
             max_length=LABEL_LENGTH,
             pattern=r"v1\.[0-9]{1,4}\.[0-9]{1,4}([-+][0-9A-Za-z.-]+)?",
             expected="a version such as v1.33.13",
@@ -132,57 +124,39 @@ class UpgradeSpec:
     artifact: Artifact
     nodes: NodeSelection
     files: Annotated[tuple[NodeFile, ...], FILES, IMMUTABLE] = ()
-    allow_downgrade: Annotated[
-        bool, IMMUTABLE, Field("Whether nodes that run a newer kubelet may be downgraded.", defaulted=True)
-    ] = False
+    allow_downgrade: Annotated[bool, IMMUTABLE, "Whether nodes that run a newer kubelet may be downgraded."] = False
     from_versions: Annotated[
         tuple[_VersionPrefix, ...],
         SET,
         IMMUTABLE,
-        Field(
-            "Upgrade only nodes that run one of these versions: minor versions such as v1.30, or exact ones such as "
-            "v1.30.4. If empty, nodes of any version are upgraded.",
-            max_items=32,
-            defaulted=True,
-        ),
+        "Upgrade only nodes that run one of these versions: minor versions such as v1.30, or exact ones such as "
+        "v1.30.4. If empty, nodes of any version are upgraded.",
+        Field(max_items=32),
     ] = ()
     skew_policy: Annotated[
         SkewPolicy,
         IMMUTABLE,
-        Field(
-            "Whether a version outside the supported skew of the API server is refused (Enforce) or only reported "
-            "(Warn).",
-            defaulted=True,
-        ),
+        "Whether a version outside the supported skew of the API server is refused (Enforce) or only reported (Warn).",
     ] = SkewPolicy.ENFORCE
     hash: Annotated[HashSettings, IMMUTABLE] = field(default_factory=HashSettings)
     waves: Annotated[
         tuple[Wave, ...],
-        Field(
-            "Groups of nodes that are upgraded one after the other. Nodes that no wave selects form a last wave named"
-            " remainder. Only maxConcurrent, soak and failureThreshold can be changed.",
-            max_items=MOST_WAVES,
-            list_map_key="name",
-            defaulted=True,
-            transitions=(WAVES_STAY,),
-        ),
+        "Groups of nodes that are upgraded one after the other. Nodes that no wave selects form a last wave named "
+        "remainder. Only maxConcurrent, soak and failureThreshold can be changed.",
+        Field(max_items=MOST_WAVES, list_map_key="name"),
+        WAVES_STAY,
     ] = ()
     strategy: Strategy = field(default_factory=Strategy)
     windows: Annotated[
         tuple[Window, ...],
-        Field(
-            "Maintenance windows: nodes are started only during a window, except during blackouts. If empty, nodes "
-            "are started at any time. Nodes in flight are always finished.",
-            max_items=16,
-            defaulted=True,
-            mutable=True,
-        ),
+        "Maintenance windows: nodes are started only during a window, except during blackouts. If empty, nodes are "
+        "started at any time. Nodes in flight are always finished.",
+        Field(max_items=16, mutable=True),
     ] = ()
     blackouts: Annotated[
         tuple[Blackout, ...],
-        Field(
-            "Periods during which no node is started, even during a window.", max_items=16, defaulted=True, mutable=True
-        ),
+        "Periods during which no node is started, even during a window.",
+        Field(max_items=16, mutable=True),
     ] = ()
     health_checks: Annotated[tuple[HealthCheck, ...], HEALTH_CHECKS] = ()
     hooks: Annotated[Hooks, IMMUTABLE] = field(default_factory=Hooks)
@@ -193,42 +167,29 @@ class UpgradeSpec:
     overlap_policy: Annotated[
         OverlapPolicy,
         IMMUTABLE,
-        Field(
-            "What to do when an older rollout selects the same nodes. Queue: wait for it. Fail: stall until a person "
-            "resolves the conflict.",
-            defaulted=True,
-        ),
+        "What to do when an older rollout selects the same nodes. Queue: wait for it. Fail: stall until a person "
+        "resolves the conflict.",
     ] = OverlapPolicy.QUEUE
     deletion_policy: Annotated[
         DeletionPolicy,
-        Field(
-            "What happens to nodes in flight when this object is deleted. Nodes that were upgraded stay upgraded.",
-            defaulted=True,
-            mutable=True,
-        ),
+        "What happens to nodes in flight when this object is deleted. Nodes that were upgraded stay upgraded.",
+        Field(mutable=True),
     ] = DeletionPolicy.FINISH_IN_FLIGHT
     action: Annotated[
         RolloutAction,
-        Field(
-            "Run: the nodes are upgraded. Plan: reports what an upgrade would do, without touching anything. Pause: "
-            "no further node is started; nodes in flight are finished. Abort: the rollout ends for good; nodes in "
-            "flight are rolled back unless they are about to finish.",
-            defaulted=True,
-            mutable=True,
-            transitions=(_action_rule(),),
-        ),
+        "Run: the nodes are upgraded. Plan: reports what an upgrade would do, without touching anything. Pause: no "
+        "further node is started; nodes in flight are finished. Abort: the rollout ends for good; nodes in flight "
+        "are rolled back unless they are about to finish.",
+        Field(mutable=True),
+        _action_rule(),
     ] = RolloutAction.RUN
     approved_waves: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=LABEL_LENGTH)], ...],
         SET,
-        Field(
-            "Names of waves with approval: Manual that may begin. Names can be added, but not removed.",
-            max_items=MOST_WAVES + 1,
-            defaulted=True,
-            mutable=True,
-            transitions=(additions_only("an approval cannot be taken back; set spec.action to Pause to stop"),),
-        ),
+        "Names of waves with approval: Manual that may begin. Names can be added, but not removed.",
+        Field(max_items=MOST_WAVES + 1, mutable=True),
+        additions_only("an approval cannot be taken back; set spec.action to Pause to stop"),
     ] = ()
 
 
-SPEC: Final = schema_of(UpgradeSpec)
+SPEC: Final = schema_of(UpgradeSpec, by_people=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from nodeupgrade.api.field import SET, Count, Field, NameOfNode
+from nodeupgrade.api.field import SET, Count, Field, NameOfNode, declared
 from nodeupgrade.api.limits import (
     APPROVER_LENGTH,
     CONDITION_MESSAGE_LENGTH,
@@ -21,21 +21,20 @@ from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 from nodeupgrade.api.values import Verdict
 
 
+@declared("Number of nodes by state. Their sum is total.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Numbers of nodes by state; their sum is ``total``."""
-
-    SCHEMA: ClassVar = Field("Number of nodes by state. Their sum is total.")
 
     total: Count = 0
     pending: Count = 0
     in_progress: Count = 0
     succeeded: Count = 0
-    skipped: Annotated[Count, Field("Nodes that were skipped.")] = 0
-    refused: Annotated[Count, Field("Nodes that were refused and not touched.")] = 0
-    failed: Annotated[Count, Field("Nodes that failed.")] = 0
+    skipped: Annotated[Count, "Nodes that were skipped."] = 0
+    refused: Annotated[Count, "Nodes that were refused and not touched."] = 0
+    failed: Annotated[Count, "Nodes that failed."] = 0
     rolled_back: Count = 0
-    rollback_failed: Annotated[Count, Field("Nodes that need a person.")] = 0
+    rollback_failed: Annotated[Count, "Nodes that need a person."] = 0
 
     @property
     def all_failed(self) -> int:
@@ -43,66 +42,61 @@ class Counts:
         return self.failed + self.rolled_back + self.rollback_failed
 
 
+@declared("Containers of the verified nodes.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTotals:
     """Numbers of containers on all nodes that have been verified."""
 
-    SCHEMA: ClassVar = Field("Containers of the verified nodes.")
-
-    baseline: Annotated[Count, Field("Number of containers that ran before.")] = 0
-    rewritten: Annotated[Count, Field("Number of containers whose stored hash was rewritten.")] = 0
-    unchanged: Annotated[Count, Field("Number of containers whose stored hash was already right.")] = 0
-    restarted: Annotated[Count, Field("Number of containers that were restarted. Should be 0.")] = 0
+    baseline: Annotated[Count, "Number of containers that ran before."] = 0
+    rewritten: Annotated[Count, "Number of containers whose stored hash was rewritten."] = 0
+    unchanged: Annotated[Count, "Number of containers whose stored hash was already right."] = 0
+    restarted: Annotated[Count, "Number of containers that were restarted. Should be 0."] = 0
     recreated: Annotated[
-        Count, Field("Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks.")
+        Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
     ] = 0
 
 
+@declared(Field(first=("node", "step")))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailure:
     """A node that was refused or failed."""
 
-    SCHEMA: ClassVar = Field(first=("node", "step"))
-
     node: NameOfNode
     reason: Annotated[str, Field(max_length=FAILURE_WORD_LENGTH)]
-    step: Annotated[str | None, Field("The step that failed.", max_length=FAILURE_WORD_LENGTH)] = None
+    step: Annotated[str | None, "The step that failed.", Field(max_length=FAILURE_WORD_LENGTH)] = None
     message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
-    uid: Annotated[str, Field("UID of the Node.", max_length=UID_LENGTH)] = ""  # of the Node; empty if it is not known
-    wave: Annotated[str, Field("The wave that the node belonged to.", max_length=LABEL_LENGTH)] = ""
+    uid: Annotated[str, "UID of the Node.", Field(max_length=UID_LENGTH)] = ""  # of the Node; empty if it is not known
+    wave: Annotated[str, "The wave that the node belonged to.", Field(max_length=LABEL_LENGTH)] = ""
     # the verdict on its run. If set, the entry is kept until a retry, whatever becomes of Node and task.
     outcome: Annotated[
         Verdict | None,
-        Field("Outcome of the run. If set, the failure counts until a retry, even if the Node or its task is deleted."),
+        "Outcome of the run. If set, the failure counts until a retry, even if the Node or its task is deleted.",
     ] = None
-    # None if it is not known
     restarted: Annotated[
-        int | None, Field("Number of containers that were restarted. Unset if unknown.", minimum=0)
+        int | None, "Number of containers that were restarted. Unset if unknown.", Field(minimum=0)
     ] = None
 
 
+@declared("Failures that count until a retry and for which status.failures has no room.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlistedFailures:
     """The failures of a wave that are kept until a retry and for which the list has no room."""
 
-    SCHEMA: ClassVar = Field("Failures that count until a retry and for which status.failures has no room.")
-
     refused: Count = 0
-    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
-    restarted: Annotated[Count, Field("Number of containers that were restarted on these nodes.")] = 0
-    unknown: Annotated[Count, Field("Number of these nodes of which it is unknown what was restarted.")] = 0
+    failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
+    restarted: Annotated[Count, "Number of containers that were restarted on these nodes."] = 0
+    unknown: Annotated[Count, "Number of these nodes of which it is unknown what was restarted."] = 0
 
 
+@declared("Nodes in flight whose Node object was deleted. They may register again.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingNodes:
     """Nodes in flight that no Node object stands for."""
 
-    SCHEMA: ClassVar = Field("Nodes in flight whose Node object was deleted. They may register again.")
-
-    nodes: Annotated[int, Field("Number of these nodes.", minimum=1)]
-    since: Annotated[datetime, Field("Since when exactly these nodes are missing.")]  # since when it is these nodes
-    names: Annotated[str, Field("Digest of the names of these nodes.", max_length=16)]  # digest of their names
+    nodes: Annotated[int, "Number of these nodes.", Field(minimum=1)]
+    since: Annotated[datetime, "Since when exactly these nodes are missing."]
+    names: Annotated[str, "Digest of the names of these nodes.", Field(max_length=16)]
 
 
 class ConditionType(StrEnum):
@@ -135,10 +129,10 @@ class Condition:
 
     type: Annotated[str, Field(max_length=64)]
     status: ConditionStatus
-    reason: Annotated[str, Field("Reason, as one CamelCase word.", max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
-    message: Annotated[str, Field("Message for people.", max_length=CONDITION_MESSAGE_LENGTH)]
-    last_transition_time: Annotated[datetime, Field("When the status of the condition last changed.")]
-    observed_generation: Annotated[int, Field("The generation of the spec that this was derived from.")] = 0
+    reason: Annotated[str, "Reason, as one CamelCase word.", Field(max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
+    message: Annotated[str, "Message for people.", Field(max_length=CONDITION_MESSAGE_LENGTH)]
+    last_transition_time: Annotated[datetime, "When the status of the condition last changed."]
+    observed_generation: Annotated[int, "The generation of the spec that this was derived from."] = 0
 
 
 class RolloutPhase(StrEnum):
@@ -174,111 +168,100 @@ class WaveStatus:
     """The status of one wave."""
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
-    state: Annotated[WaveState, Field("Phase of the wave.")] = WaveState.PENDING
-    total: Annotated[Count, Field("Number of nodes of the wave.")] = 0
+    state: Annotated[WaveState, "Phase of the wave."] = WaveState.PENDING
+    total: Annotated[Count, "Number of nodes of the wave."] = 0
     succeeded: Count = 0
     skipped: Count = 0
     refused: Count = 0
-    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
+    failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
     in_progress: Count = 0
     unlisted: UnlistedFailures = UnlistedFailures()
     started_at: datetime | None = None
-    completed_at: Annotated[datetime | None, Field("When the last node of the wave was finished.")] = None
-    approved_by: Annotated[str | None, Field("Who or what approved the wave.", max_length=APPROVER_LENGTH)] = None
+    completed_at: Annotated[datetime | None, "When the last node of the wave was finished."] = None
+    approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=APPROVER_LENGTH)] = None
     approved_at: datetime | None = None
 
 
+@declared("The current wave.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentWave:
     """The wave in progress: number ``index`` of ``of`` waves."""
 
-    SCHEMA: ClassVar = Field("The current wave.")
-
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
-    index: Annotated[int, Field("Position of the wave, counted from 1.", minimum=1)]
+    index: Annotated[int, "Position of the wave, counted from 1.", Field(minimum=1)]
     of: Annotated[int, Field(minimum=1)]
     started_at: datetime | None = None
-    soak_until: Annotated[datetime | None, Field("When the soak of the wave ends.")] = None
+    soak_until: Annotated[datetime | None, "When the soak of the wave ends."] = None
 
 
+@declared("Result of action: Plan on the nodes.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
     """What ``action: Plan`` found on the nodes."""
 
-    SCHEMA: ClassVar = Field("Result of action: Plan on the nodes.")
-
-    checked: Annotated[Count, Field("Number of nodes that have reported.")] = 0
-    refused: Annotated[Count, Field("Number of these nodes that would be refused.")] = 0
-    rewritten: Annotated[Count, Field("Number of containers whose stored hash would be rewritten.")] = 0
-    would_restart: Annotated[Count, Field("Number of containers that a plain kubelet swap would restart.")] = 0
+    checked: Annotated[Count, "Number of nodes that have reported."] = 0
+    refused: Annotated[Count, "Number of these nodes that would be refused."] = 0
+    rewritten: Annotated[Count, "Number of containers whose stored hash would be rewritten."] = 0
+    would_restart: Annotated[Count, "Number of containers that a plain kubelet swap would restart."] = 0
 
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
+@declared("Status of the rollout. Programs should use the conditions.", Field(default={"observedGeneration": -1}))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeStatus:
     """What the control plane reports; bounded for any size of fleet."""
 
-    SCHEMA: ClassVar = Field(
-        "Status of the rollout. Programs should use the conditions.", defaulted=True, default={"observedGeneration": -1}
-    )
-
     observed_generation: Annotated[
         int,
-        Field(
-            "The generation of the spec that the status was derived from. -1 until the control plane has seen the "
-            "object.",
-            defaulted=True,
-        ),
+        "The generation of the spec that the status was derived from. -1 until the control plane has seen the object.",
+        Field(defaulted=True),
     ] = -1
     accepted_spec_digest: Annotated[
-        str, Field("Digest of the immutable fields of the spec, once it was accepted.", max_length=80)
+        str, "Digest of the immutable fields of the spec, once it was accepted.", Field(max_length=80)
     ] = ""
     last_handled_retry: Annotated[
-        str, Field("Token of the last retry that was carried out.", max_length=RETRY_TOKEN_LENGTH)
+        str, "Token of the last retry that was carried out.", Field(max_length=RETRY_TOKEN_LENGTH)
     ] = ""
     phase: Annotated[
-        str, Field("Phase of the rollout, for people. Programs should use the conditions.", max_length=32)
+        str, "Phase of the rollout, for people. Programs should use the conditions.", Field(max_length=32)
     ] = ""
-    progress: Annotated[str, Field("Finished nodes out of all nodes.", max_length=32)] = ""
-    failed: Annotated[Count, Field("Number of nodes that failed or were rolled back.")] = 0
+    progress: Annotated[str, "Finished nodes out of all nodes.", Field(max_length=32)] = ""
+    failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
     counts: Counts = Counts()
     containers: ContainerTotals = ContainerTotals()
     in_flight: Annotated[
         tuple[NameOfNode, ...],
         SET,
-        Field("Nodes in flight. A node is listed here before it is touched.", max_items=SLOTS),
+        "Nodes in flight. A node is listed here before it is touched.",
+        Field(max_items=SLOTS),
     ] = ()
     failures: Annotated[
-        tuple[NodeFailure, ...], Field("Nodes that failed or were refused.", max_items=FAILURES_LISTED)
+        tuple[NodeFailure, ...], "Nodes that failed or were refused.", Field(max_items=FAILURES_LISTED)
     ] = ()
     missing: MissingNodes | None = None
-    skips: Annotated[Mapping[str, Count] | None, Field("Number of nodes by reason.", max_properties=12)] = None
+    skips: Annotated[Mapping[str, Count] | None, "Number of nodes by reason.", Field(max_properties=12)] = None
     accepted: Annotated[
-        Mapping[str, Count] | None,
-        Field("Number of nodes by accepted check that found something.", max_properties=16),
+        Mapping[str, Count] | None, "Number of nodes by accepted check that found something.", Field(max_properties=16)
     ] = None
     current_wave: CurrentWave | None = None
     waves: Annotated[
-        tuple[WaveStatus, ...], Field("All waves, in order.", max_items=MOST_WAVES + 1, list_map_key="name")
+        tuple[WaveStatus, ...], "All waves, in order.", Field(max_items=MOST_WAVES + 1, list_map_key="name")
     ] = ()
     ended_by_check: Annotated[
-        str | None, Field("Name of the health check that ended the rollout.", max_length=LABEL_LENGTH)
+        str | None, "Name of the health check that ended the rollout.", Field(max_length=LABEL_LENGTH)
     ] = None
     preview: PlanSummary | None = None
-    next_window: Annotated[datetime | None, Field("When the next window opens.")] = None
-    planned_at: Annotated[datetime | None, Field("When all selected nodes had been claimed.")] = None
-    started_at: Annotated[datetime | None, Field("When the first node was started.")] = None
-    completed_at: Annotated[datetime | None, Field("When the rollout ended.")] = None
+    next_window: Annotated[datetime | None, "When the next window opens."] = None
+    planned_at: Annotated[datetime | None, "When all selected nodes had been claimed."] = None
+    started_at: Annotated[datetime | None, "When the first node was started."] = None
+    completed_at: Annotated[datetime | None, "When the rollout ended."] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        Field(
-            "Conditions: Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, "
-            "ReadinessGuarded.",
-            max_items=16,
-            list_map_key="type",
-        ),
+        "Conditions: Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, "
+        "ReadinessGuarded.",
+        Field(max_items=16, list_map_key="type"),
     ] = ()
 
     def condition(self, kind: ConditionType) -> Condition:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import LABEL_KEY, Field, Rule
+from nodeupgrade.api.field import LABEL_KEY, Field, Rule, declared
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent
 
@@ -34,35 +34,30 @@ class ThresholdPolicy(StrEnum):
     ABORT = "Abort"
 
 
+@declared("Limits per failure domain. Nodes without the label form a domain of their own.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """Limits per failure domain, which is the value of a node label; nodes without the label form a domain."""
 
-    SCHEMA: ClassVar = Field("Limits per failure domain. Nodes without the label form a domain of their own.")
-
     key: Annotated[
-        str,
-        LABEL_KEY,
-        Field("Node label whose value is the name of the domain, for example topology.kubernetes.io/zone."),
+        str, LABEL_KEY, "Node label whose value is the name of the domain, for example topology.kubernetes.io/zone."
     ]
     max_per_domain: Annotated[
-        int,
-        Field(
-            "Maximum number of nodes in flight at the same time in one domain.",
-            minimum=1,
-            maximum=SLOTS,
-            defaulted=True,
-        ),
+        int, "Maximum number of nodes in flight at the same time in one domain.", Field(minimum=1, maximum=SLOTS)
     ] = 1
     mode: Annotated[
         TopologyMode,
-        Field(
-            "ZoneByZone: one domain is completed before the next. Spread: nodes in flight are spread over all domains.",
-            defaulted=True,
-        ),
+        "ZoneByZone: one domain is completed before the next. Spread: nodes in flight are spread over all domains.",
     ] = TopologyMode.SPREAD
 
 
+@declared(
+    "Start each wave, and start again after each failure, with one node in flight.",
+    Rule(
+        "self.type != 'Exponential' || self.factor >= 2",
+        "Exponential growth by a factor of 1 does not grow; write a factor from 2",
+    ),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
     """How slots grow: each wave starts with one node in flight, and so does the rollout after each failure.
@@ -71,100 +66,67 @@ class Growth:
     (Linear) or multiplies them (Exponential), until ``cap`` or the strategy's limit is reached.
     """
 
-    SCHEMA: ClassVar = Field(
-        "Start each wave, and start again after each failure, with one node in flight.",
-        defaulted=True,
-        rules=(
-            Rule(
-                "self.type != 'Exponential' || self.factor >= 2",
-                "Exponential growth by a factor of 1 does not grow; write a factor from 2",
-            ),
-        ),
-    )
-
     type: Annotated[
         GrowthType,
-        Field(
-            "Fixed: the limit applies from the beginning. Linear, Exponential: after as many consecutive successes as"
-            " there are slots, factor is added to the number of slots, or multiplies it.",
-            defaulted=True,
-        ),
+        "Fixed: the limit applies from the beginning. Linear, Exponential: after as many consecutive successes as "
+        "there are slots, factor is added to the number of slots, or multiplies it.",
     ] = GrowthType.FIXED
-    factor: Annotated[
-        int, Field("Number of slots to add, or to multiply by.", minimum=1, maximum=SLOTS, defaulted=True)
-    ] = 2
+    factor: Annotated[int, "Number of slots to add, or to multiply by.", Field(minimum=1, maximum=SLOTS)] = 2
     cap: Annotated[
-        IntOrPercent | None, Field("Number of slots at which growth ends, in addition to maxConcurrent.", maximum=SLOTS)
+        IntOrPercent | None, "Number of slots at which growth ends, in addition to maxConcurrent.", Field(maximum=SLOTS)
     ] = None
 
 
+@declared(
+    "Limits on how many nodes are upgraded at the same time, and may fail. All of them can be changed at any time.",
+    Field(mutable=True),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """Budgets: limits on nodes in flight, unavailable and failed."""
 
-    SCHEMA: ClassVar = Field(
-        "Limits on how many nodes are upgraded at the same time, and may fail. All of them can be changed at any time.",
-        defaulted=True,
-        mutable=True,
-    )
-
     max_concurrent: Annotated[
         IntOrPercent,
-        Field(
-            "Maximum number of nodes in flight at the same time, up to 100. A percentage is relative to the nodes of "
-            "the rollout and rounds down, but to no less than one.",
-            maximum=SLOTS,
-            defaulted=True,
-        ),
+        "Maximum number of nodes in flight at the same time, up to 100. A percentage is relative to the nodes of "
+        "the rollout and rounds down, but to no less than one.",
+        Field(maximum=SLOTS),
     ] = ONE
     max_unavailable: Annotated[
         IntOrPercent | None,
-        Field(
-            "Maximum number of nodes of the rollout that are unavailable at the same time for any reason: in flight, "
-            "cordoned, or not Ready. Defaults to 10%, but to no less than one more than maxConcurrent."
-        ),
+        "Maximum number of nodes of the rollout that are unavailable at the same time for any reason: in flight, "
+        "cordoned, or not Ready. Defaults to 10%, but to no less than one more than maxConcurrent.",
     ] = None
     topology: Topology | None = None
     growth: Growth = field(default_factory=Growth)
     node_interval: Annotated[
-        timedelta, Field("How long to wait after a node has succeeded before the next one is started.", defaulted=True)
+        timedelta, "How long to wait after a node has succeeded before the next one is started."
     ] = timedelta()
     failure_threshold: Annotated[
-        IntOrPercent,
-        Field("Number of failed or rolled-back nodes at which no further node is started.", defaulted=True),
+        IntOrPercent, "Number of failed or rolled-back nodes at which no further node is started."
     ] = ONE
     on_threshold: Annotated[
         ThresholdPolicy,
-        Field(
-            "What happens when the failure threshold is reached. Pause: the rollout waits for a person. Abort: it "
-            "ends.",
-            defaulted=True,
-        ),
+        "What happens when the failure threshold is reached. Pause: the rollout waits for a person. Abort: it ends.",
     ] = ThresholdPolicy.PAUSE
 
 
+@declared("Time limits.", Field(mutable=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """How long one node, one wave and the whole rollout may take; None means no limit."""
 
-    SCHEMA: ClassVar = Field("Time limits.", defaulted=True, mutable=True)
-
     node: Annotated[
-        timedelta,
-        Field("How long the upgrade of one node may take before it is aborted.", positive=True, defaulted=True),
+        timedelta, "How long the upgrade of one node may take before it is aborted.", Field(positive=True)
     ] = timedelta(minutes=15)
     # for how long a pod may hold its node
     pod_hold: Annotated[
         timedelta,
-        Field(
-            "How long the pods of a node may hold it by their annotation nodeupgrade.dev/hold, from when the rollout "
-            "first finds it held. With 0s, pods hold nothing.",
-            defaulted=True,
-        ),
+        "How long the pods of a node may hold it by their annotation nodeupgrade.dev/hold, from when the rollout "
+        "first finds it held. With 0s, pods hold nothing.",
     ] = timedelta(hours=1)
     wave: Annotated[
-        timedelta | None, Field("How long one wave may take. If unset, there is no limit.", positive=True)
+        timedelta | None, "How long one wave may take. If unset, there is no limit.", Field(positive=True)
     ] = None
     total: Annotated[
-        timedelta | None, Field("How long the whole rollout may take. If unset, there is no limit.", positive=True)
+        timedelta | None, "How long the whole rollout may take. If unset, there is no limit.", Field(positive=True)
     ] = None

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
-from nodeupgrade.api.field import DNS_LABEL, IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
+from nodeupgrade.api.field import DNS_LABEL, IMMUTABLE, Field, Rule, TransitionRule, declared, stays_or_not
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.api.values import IntOrPercent
 
@@ -25,82 +25,56 @@ class ApprovalPolicy(StrEnum):
     MANUAL = "Manual"
 
 
+@declared(
+    Rule("has(self.selector) != has(self.size)", "exactly one of selector and size is needed"),
+    stays_or_not("selector"),
+    stays_or_not("size"),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
     """A group of nodes to finish before the next wave starts; exactly one of ``selector`` and ``size`` is set."""
 
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                "has(self.selector) != has(self.size)",
-                "exactly one of selector and size is needed",
-            ),
-        ),
-        transitions=(stays_or_not("selector"), stays_or_not("size")),
-    )
-
     name: Annotated[
         str,
         DNS_LABEL,
-        Field(
-            "Name of the wave. Must be a DNS label.",
-            rules=(
-                Rule(
-                    f"self != '{REMAINDER}'",
-                    f"{REMAINDER} is the wave of all nodes that no other wave takes; choose another name",
-                ),
-            ),
+        "Name of the wave. Must be a DNS label.",
+        Rule(
+            f"self != '{REMAINDER}'",
+            f"{REMAINDER} is the wave of all nodes that no other wave takes; choose another name",
         ),
     ]
     selector: Annotated[
         LabelSelector | None,
         IMMUTABLE,
-        Field(
-            "Selects the nodes of the wave by label. A node belongs to the first wave that selects it. Mutually "
-            "exclusive with size."
-        ),
+        "Selects the nodes of the wave by label. A node belongs to the first wave that selects it. Mutually "
+        "exclusive with size.",
     ] = None
     size: Annotated[
         IntOrPercent | None,
         IMMUTABLE,
-        Field(
-            "How many of the nodes that no earlier wave selects belong to the wave. A percentage is relative to all "
-            "nodes of the rollout. Mutually exclusive with selector."
-        ),
+        "How many of the nodes that no earlier wave selects belong to the wave. A percentage is relative to all "
+        "nodes of the rollout. Mutually exclusive with selector.",
     ] = None
     max_concurrent: Annotated[
         IntOrPercent | None,
-        Field(
-            "Maximum number of nodes of the wave in flight at the same time, in addition to the limit of the "
-            "strategy. A percentage is relative to the nodes of the wave and rounds down, but to no less than one.",
-            maximum=SLOTS,
-            mutable=True,
-        ),
+        "Maximum number of nodes of the wave in flight at the same time, in addition to the limit of the strategy. "
+        "A percentage is relative to the nodes of the wave and rounds down, but to no less than one.",
+        Field(maximum=SLOTS, mutable=True),
     ] = None
     soak: Annotated[
-        timedelta,
-        Field(
-            "How long to wait after the last node of the wave before the next wave begins.",
-            defaulted=True,
-            mutable=True,
-        ),
+        timedelta, "How long to wait after the last node of the wave before the next wave begins.", Field(mutable=True)
     ] = timedelta()
     approval: Annotated[
         ApprovalPolicy,
         IMMUTABLE,
-        Field(
-            "Auto: the wave begins by itself. Manual: it begins when approvedWaves or the annotation "
-            "nodeupgrade.dev/approve contains its name.",
-            defaulted=True,
-        ),
+        "Auto: the wave begins by itself. Manual: it begins when approvedWaves or the annotation "
+        "nodeupgrade.dev/approve contains its name.",
     ] = ApprovalPolicy.AUTO
     failure_threshold: Annotated[
         IntOrPercent | None,
-        Field(
-            "Number of failed or rolled-back nodes of the wave at which no further node is started, in addition to "
-            "the threshold of the strategy.",
-            mutable=True,
-        ),
+        "Number of failed or rolled-back nodes of the wave at which no further node is started, in addition to the "
+        "threshold of the strategy.",
+        Field(mutable=True),
     ] = None
 
 

@@ -8,12 +8,12 @@ hour opens right after it, and one that would open in the repeated hour opens on
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, ClassVar
+from typing import Annotated
 from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant
 
 from cronsim import CronSim, CronSimError
 
-from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule
+from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule, declared
 
 _FIELDS = 5
 HORIZON = timedelta(days=3653)
@@ -26,24 +26,22 @@ class Window:
 
     start: Annotated[
         str,
+        "When the window opens, as a cron expression with five fields: minute, hour, day of month, month, day of week.",
         Field(
-            "When the window opens, as a cron expression with five fields: minute, hour, day of month, month, day of "
-            "week.",
             max_length=128,
             pattern=r"\S+( +\S+){4}",
             expected="a cron expression of five fields such as '0 22 * * 1-5'",
             checks=(lambda start: _problem(replace(_PLAIN, start=start)),),
         ),
     ]
-    duration: Annotated[timedelta, Field("How long the window stays open.", positive=True)]
+    duration: Annotated[timedelta, "How long the window stays open.", Field(positive=True)]
     time_zone: Annotated[
         str,
+        "IANA time zone of start, for example Europe/Berlin.",
         Field(
-            "IANA time zone of start, for example Europe/Berlin.",
             max_length=64,
             pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
             expected="an IANA time zone such as Europe/Berlin",
-            defaulted=True,
             checks=(lambda zone: _problem(replace(_PLAIN, time_zone=zone)),),
         ),
     ] = "UTC"
@@ -60,21 +58,13 @@ def _problem(window: Window) -> str:
     return ""
 
 
+@declared(Rule("self.to > self.from", "its end must be later than its begin; exchange from and to"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
     """A time in which no node may be started, whatever the windows say."""
 
-    SCHEMA: ClassVar = Field(
-        rules=(
-            Rule(
-                "self.to > self.from",
-                "its end must be later than its begin; exchange from and to",
-            ),
-        ),
-    )
-
-    from_: Annotated[datetime, WRITTEN_TIME, Field("Start of the period.")]
-    to: Annotated[datetime, WRITTEN_TIME, Field("End of the period.")]
+    from_: Annotated[datetime, WRITTEN_TIME, "Start of the period."]
+    to: Annotated[datetime, WRITTEN_TIME, "End of the period."]
 
 
 def check_window(window: Window) -> None:
