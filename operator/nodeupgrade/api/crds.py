@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
-from nodeupgrade.api.schema.derive import StringSchema, schema_of
+from nodeupgrade.api.schema.derive import Schema, Type, schema_of
 from nodeupgrade.api.schema.openapi import Column, Kind
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
@@ -27,7 +27,8 @@ UPGRADE_KIND = Kind(
     short="nu",
     description="One rollout of one kubelet version.",
     # The name is the value of a label on its tasks.
-    name=StringSchema(
+    name=Schema(
+        type=Type.STRING,
         max_length=LABEL_LENGTH,
         min_length=1,
         pattern="[a-z0-9]([-a-z0-9.]*[a-z0-9])?",
@@ -63,7 +64,7 @@ TASK_KIND = Kind(
     plural="nodeupgradetasks",
     short="nut",
     description="The upgrade of one node. It has the name of the node.",
-    name=StringSchema(max_length=NAME_LENGTH),
+    name=Schema(type=Type.STRING, max_length=NAME_LENGTH),
     spec=schema_of(TaskSpec),
     status=schema_of(TaskStatus),
     columns=(

@@ -5,19 +5,7 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.schema.derive import (
-    ABSENT,
-    MOST_NODES,
-    AnySchema,
-    ArraySchema,
-    BooleanSchema,
-    IntegerSchema,
-    IntOrStringSchema,
-    MapSchema,
-    ObjectSchema,
-    Schema,
-    StringSchema,
-)
+from nodeupgrade.api.schema.derive import MOST_NODES, Schema, Type
 from nodeupgrade.api.upgrade.spec import SPEC
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import HEALTH
@@ -61,57 +49,53 @@ def _verdict(name: str, body: Json) -> str:
     return f"| {name.replace('-', ' ')} | {phase} | {reason} | {health} | {kstatus(body)} | {waits} |\n"
 
 
-def _rows(record: ObjectSchema, prefix: str, *, mutable: bool) -> Iterator[str]:
+def _rows(record: Schema, prefix: str, *, mutable: bool) -> Iterator[str]:
     for name, child in record.properties.items():
         path, changes = f"{prefix}{name}", _changes(child, record, prefix, mutable=mutable)
         inside = _inside(child)
         required = " **required**" if name in record.required else ""
-        default = "" if child.default is ABSENT or inside or child.default in ([], {}) else f"`{_text(child.default)}`"
+        default = "" if inside or child.default in (None, [], {}) else f"`{_text(child.default)}`"
         cells = (f"`{path}`", _value(child), default + required, changes, _cell(child.description))
         yield "| " + " | ".join(cell.strip() for cell in cells) + " |\n"
         if inside:
-            suffix = {ArraySchema: "[].", MapSchema: ".PLATFORM."}.get(type(child), ".")
+            suffix = {Type.ARRAY: "[].", Type.MAP: ".PLATFORM."}.get(child.type, ".")
             yield from _rows(inside, path + suffix, mutable=mutable or child.mutable)
 
 
-def _inside(schema: Schema) -> ObjectSchema | None:
+def _inside(schema: Schema) -> Schema | None:
     """Return the record whose fields are told in rows of their own."""
-    match schema:
-        case ObjectSchema(properties=inside):
-            return None if set(inside) == _LABEL_SELECTOR else schema
-        case ArraySchema(items=ObjectSchema() as item):
-            return item
-        case MapSchema(additional_properties=ObjectSchema() as value):
-            return value
-        case _:
-            return None
+    held = schema.items or schema
+    return held if held.properties and set(held.properties) != _LABEL_SELECTOR else None
 
 
 def _value(schema: Schema) -> str:
-    match schema:
-        case StringSchema(enum=choices) if choices:
-            return " \\| ".join(f"`{choice}`" for choice in choices)
-        case StringSchema(format="date-time"):
+    match schema.type:
+        case Type.STRING if schema.enum:
+            return " \\| ".join(f"`{choice}`" for choice in schema.enum)
+        case Type.STRING if schema.format:
             return "time"
-        case StringSchema(expected=write, max_length=longest):
-            return "duration" if write.startswith("a duration") else _cell(write) or f"text, at most {longest}"
-        case IntOrStringSchema(maximum=most):
-            return "from 1, or 1% to 100%" if most == MOST_NODES else f"1 to {most}, or 1% to 100%"
-        case IntegerSchema(minimum=least, maximum=most):
-            return f"{least} to {most}"
-        case BooleanSchema():
+        case Type.STRING:
+            write = schema.expected
+            return (
+                "duration" if write.startswith("a duration") else _cell(write) or f"text, at most {schema.max_length}"
+            )
+        case Type.INT_OR_STRING:
+            return "from 1, or 1% to 100%" if schema.maximum == MOST_NODES else f"1 to {schema.maximum}, or 1% to 100%"
+        case Type.INTEGER:
+            return f"{schema.minimum} to {schema.maximum}"
+        case Type.BOOLEAN:
             return "`true` \\| `false`"
-        case ObjectSchema():
+        case Type.OBJECT:
             return "" if _inside(schema) else "label selector"
-        case ArraySchema(max_items=most):
-            return f"list, at most {most}"
-        case MapSchema(max_properties=most):
-            return f"by platform, at most {most}"
+        case Type.ARRAY:
+            return f"list, at most {schema.max_items}"
+        case Type.MAP:
+            return f"by platform, at most {schema.max_properties}"
         case _:
             raise AssertionError(schema)
 
 
-def _changes(child: AnySchema, parent: ObjectSchema, prefix: str, *, mutable: bool) -> str:
+def _changes(child: Schema, parent: Schema, prefix: str, *, mutable: bool) -> str:
     if not (mutable or child.mutable):
         return "no"
     if told := [transition.message.split(";")[0] for transition in child.transitions]:

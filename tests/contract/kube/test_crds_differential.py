@@ -12,7 +12,7 @@ import pytest
 
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, merge_patch
-from nodeupgrade.api.schema.derive import ArraySchema, MapSchema, ObjectSchema, Schema
+from nodeupgrade.api.schema.derive import Schema, Type
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.reading import problems
 from nodeupgrade.api.upgrade.spec import SPEC
@@ -82,16 +82,11 @@ def unused(schema: Schema, values: list[Any], path: str) -> Iterator[str]:
     """Fields that none of the values has."""
     if not values:
         yield path
-    match schema:
-        case ObjectSchema(properties=fields):
-            for name, child in fields.items():
-                yield from unused(child, [value[name] for value in values if name in value], f"{path}.{name}")
-        case MapSchema(additional_properties=inner):
-            yield from unused(inner, [item for value in values for item in value.values()], path)
-        case ArraySchema(items=inner):
-            yield from unused(inner, [item for value in values for item in value], path)
-        case _:
-            pass
+    for name, child in schema.properties.items():
+        yield from unused(child, [value[name] for value in values if name in value], f"{path}.{name}")
+    if schema.items is not None:
+        inside = (value.values() if schema.type is Type.MAP else value for value in values)
+        yield from unused(schema.items, [item for items in inside for item in items], path)
 
 
 @pytest.mark.parametrize("field", TOP)

@@ -17,19 +17,7 @@ from nodeupgrade.api.field import Field as Declared
 from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.schema.derive import (
-    ABSENT,
-    ArraySchema,
-    BooleanSchema,
-    IntegerSchema,
-    IntOrStringSchema,
-    MapSchema,
-    NumberSchema,
-    ObjectSchema,
-    Schema,
-    StringSchema,
-    schema_of,
-)
+from nodeupgrade.api.schema.derive import Schema, Type, schema_of
 from nodeupgrade.api.schema.openapi import Kind
 from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.task.spec import TaskSpec
@@ -40,14 +28,14 @@ from nodeupgrade.api.values import IntOrPercent, parse_duration
 from tools import generate_crds
 
 STATUS, TASK_SPEC, TASK_STATUS = schema_of(UpgradeStatus), schema_of(TaskSpec), schema_of(TaskStatus)
-SIMPLE: dict[Any, type[Schema]] = {
-    str: StringSchema,
-    datetime: StringSchema,
-    timedelta: StringSchema,
-    int: IntegerSchema,
-    float: NumberSchema,
-    bool: BooleanSchema,
-    IntOrPercent: IntOrStringSchema,
+SIMPLE: dict[Any, Type] = {
+    str: Type.STRING,
+    datetime: Type.STRING,
+    timedelta: Type.STRING,
+    int: Type.INTEGER,
+    float: Type.NUMBER,
+    bool: Type.BOOLEAN,
+    IntOrPercent: Type.INT_OR_STRING,
 }
 
 
@@ -56,30 +44,30 @@ SIMPLE: dict[Any, type[Schema]] = {
     [(SPEC, UpgradeSpec), (STATUS, UpgradeStatus), (TASK_SPEC, TaskSpec), (TASK_STATUS, TaskStatus)],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_schemas_and_types_have_the_same_fields(schema: ObjectSchema, kind: type) -> None:
+def test_schemas_and_types_have_the_same_fields(schema: Schema, kind: type) -> None:
     assert list(disagreements(schema, kind, "")) == []
 
 
 def disagreements(schema: Schema, hint: Any, path: str) -> Iterator[str]:
     hint, origin = plain(hint), typing.get_origin(plain(hint))
     arguments = typing.get_args(hint)
-    if origin is tuple and isinstance(schema, ArraySchema):
-        yield from disagreements(schema.items, arguments[0], f"{path}[]")
-    elif origin is not None and issubclass(origin, Mapping) and isinstance(schema, MapSchema):
-        yield from disagreements(schema.additional_properties, arguments[1], f"{path}{{}}")
-    elif is_dataclass(hint) and hint is not IntOrPercent and isinstance(schema, ObjectSchema):
+    if origin is tuple and schema.type is Type.ARRAY:
+        yield from disagreements(schema.of(0), arguments[0], f"{path}[]")
+    elif origin is not None and issubclass(origin, Mapping) and schema.type is Type.MAP:
+        yield from disagreements(schema.of(""), arguments[1], f"{path}{{}}")
+    elif is_dataclass(hint) and hint is not IntOrPercent and schema.type is Type.OBJECT:
         yield from record_disagreements(schema, typing.cast("type", hint), path)
-    elif isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(schema, StringSchema):
+    elif isinstance(hint, type) and issubclass(hint, StrEnum) and schema.type is Type.STRING:
         # Reasons are open: a newer operator may know more of them.
         if hint is not Reason and set(schema.enum) != {member.value for member in hint}:
             yield f"{path}: {schema.enum}"
-    elif not isinstance(schema, SIMPLE.get(hint, type(None))):
-        yield f"{path}: {hint} is a {type(schema).__name__}"
-    elif hint is datetime and not (isinstance(schema, StringSchema) and schema.format):
+    elif schema.type is not SIMPLE.get(hint):
+        yield f"{path}: {hint} is a {schema.type}"
+    elif hint is datetime and not schema.format:
         yield f"{path}: no time"
 
 
-def record_disagreements(schema: ObjectSchema, kind: type, path: str) -> Iterator[str]:
+def record_disagreements(schema: Schema, kind: type, path: str) -> Iterator[str]:
     hints = typing.get_type_hints(kind)
     told = kind is VerifySettings and "settle" not in schema.properties  # durations for people, seconds for the node
     lasting = {field.name for field in fields(kind) if told and hints[field.name] is timedelta}
@@ -93,7 +81,7 @@ def record_disagreements(schema: ObjectSchema, kind: type, path: str) -> Iterato
         child = schema.properties[name]
         hint = hints[named[name].name]
         yield from disagreements(child, int if named[name].name in lasting else hint, f"{path}.{name}")
-        if child.default is not ABSENT and name not in needed and hint is not VerifySettings:
+        if child.default is not None and name not in needed and hint is not VerifySettings:
             theirs, ours = filled(child, child.default), default_of(named[name])
             if hint is timedelta:
                 theirs, ours = parse_duration(theirs), parse_duration(ours)
@@ -125,7 +113,7 @@ def without_nothing(value: Any) -> Any:
 def test_what_people_leave_out_has_the_types_defaults() -> None:
     """Also where the schema gives none: then the type's own is nothing."""
     optional = [name for name in SPEC.properties if name not in SPEC.required]
-    assert {name for name in optional if SPEC.properties[name].default is ABSENT} == set()
+    assert {name for name in optional if SPEC.properties[name].default is None} == set()
 
 
 @declared("Amounts.")
@@ -148,30 +136,24 @@ class Takes:
 def test_of_what_a_task_takes_over_only_type_and_size_are_declared() -> None:
     taken = schema_of(Takes).properties["amounts"]
 
-    assert isinstance(taken, ObjectSchema)
-    assert taken.properties == {"most": IntegerSchema(minimum=1, maximum=9), "strict": BooleanSchema()}
+    assert taken.properties == {
+        "most": Schema(type=Type.INTEGER, minimum=1, maximum=9),
+        "strict": Schema(type=Type.BOOLEAN),
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
 def test_columns_have_the_types_of_their_values(kind: Kind) -> None:
     """Else the API server leaves the cell empty."""
-    kinds = {
-        "string": StringSchema,
-        "integer": IntegerSchema,
-        "number": NumberSchema,
-        "boolean": BooleanSchema,
-        "date": StringSchema,
-    }
     for column in kind.columns:
         if column.path.startswith(".metadata"):
             continue
-        schema: Schema = ObjectSchema(properties={"spec": kind.spec, "status": kind.status})
+        schema = Schema(type=Type.OBJECT, properties={"spec": kind.spec, "status": kind.status})
         for step in column.path.replace("[0]", "[]").replace('[?(@.type=="Ready")]', "[]").lstrip(".").split("."):
-            assert isinstance(schema, ObjectSchema), column.path
             schema = schema.properties[step.removesuffix("[]")]
-            schema = schema.items if isinstance(schema, ArraySchema) else schema
-        assert isinstance(schema, kinds[column.type]), column.path
-        assert column.type != "date" or (isinstance(schema, StringSchema) and schema.format)
+            schema = schema.items or schema
+        assert schema.type == {"date": Type.STRING}.get(column.type, column.type), column.path
+        assert column.type != "date" or schema.format
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
@@ -203,40 +185,31 @@ def test_everything_is_bounded(kind: Kind) -> None:
 
 
 def unbounded(schema: Schema, path: str) -> Iterator[str]:
-    match schema:
-        case StringSchema() if schema.max_length is None and not schema.enum and not schema.format:
-            yield path
-        case ObjectSchema(properties=children):
-            for name, child in children.items():
-                yield from unbounded(child, f"{path}.{name}")
-        case MapSchema(additional_properties=value):
-            yield from unbounded(value, path)
-        case ArraySchema(items=item):
-            yield from unbounded(item, path)
-        case _:
-            pass
+    bounded = schema.max_length is not None or schema.enum or schema.format
+    if schema.type is Type.STRING and not bounded:
+        yield path
+    for name, child in schema.properties.items():
+        yield from unbounded(child, f"{path}.{name}")
+    if schema.items is not None:
+        yield from unbounded(schema.items, path)
 
 
 def test_a_full_status_fits() -> None:
     """The API server stores no object above 1.5 MiB; ours stays far below, so that it can be written often."""
-    conditions = STATUS.properties["conditions"]
-    assert isinstance(conditions, ArraySchema)
-    ours = replace(conditions, max_items=8)
+    ours = replace(STATUS.properties["conditions"], max_items=8)
     assert weight(replace(STATUS, properties={**STATUS.properties, "conditions": ours})) < 64 * 1024
 
 
 def weight(schema: Schema) -> int:
     """Bytes of the largest value, in ASCII."""
-    match schema:
-        case StringSchema(max_length=longest, enum=choices):
-            return 2 + max(longest or 0, 24, *map(len, choices))
-        case ObjectSchema(properties=children):
-            return 2 + sum(len(name) + 4 + weight(child) for name, child in children.items())
-        case MapSchema(additional_properties=value, max_properties=most):
-            return 2 + most * (64 + 4 + weight(value))
-        case ArraySchema(items=item, max_items=most):
-            return 2 + most * (1 + weight(item))
-        case IntegerSchema() | NumberSchema() | BooleanSchema() | IntOrStringSchema():
-            return 8
+    match schema.type:
+        case Type.STRING:
+            return 2 + max(schema.max_length or 0, 24, *map(len, schema.enum))
+        case Type.OBJECT:
+            return 2 + sum(len(name) + 4 + weight(child) for name, child in schema.properties.items())
+        case Type.MAP:
+            return 2 + (schema.max_properties or 0) * (64 + 4 + weight(schema.of("")))
+        case Type.ARRAY:
+            return 2 + (schema.max_items or 0) * (1 + weight(schema.of(0)))
         case _:
-            typing.assert_never(schema)
+            return 8

@@ -1,16 +1,16 @@
-"""Derives the schema of an API object from its dataclass."""
+"""The schema of an API object: OpenAPI's types, derived from its dataclass and never written by hand."""
 
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from dataclasses import Field as DataclassField
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, NewType, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from nodeupgrade.api.field import LASTING, Check, Field, ListType, Mark, Rule, TransitionRule, marks_of, together
+from nodeupgrade.api.field import LASTING, Field, ListType, Mark, marks_of, together
 from nodeupgrade.api.json import field_name, seconds_name, to_json
 from nodeupgrade.api.values import IntOrPercent
 
@@ -18,264 +18,38 @@ MOST_NODES = 100_000
 """More nodes than any cluster has."""
 
 _DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
+_PERCENT = r"(100|[1-9][0-9]?)%"
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """A type without its annotations, and the field that these declare together."""
+class Type(StrEnum):
+    """What a value is; to OpenAPI, a map is an object, and a number of nodes or a percentage has no type."""
 
-    kind: Any
-    field: Field
-
-
-# The schema model: OpenAPI's types with their bounds, and rules between values.
-#
-# Schemas are derived from the dataclasses that carry the values (``derive``), never written by hand.
-
-ABSENT: Final = object()
-"""Marks a schema without a default, as opposed to a default of null."""
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    INT_OR_STRING = "int-or-string"
+    OBJECT = "object"
+    MAP = "map"
+    ARRAY = "array"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnySchema:
-    """The attributes that all schemas have."""
-
-    description: str = ""  # for people who read the manifest or ask ``kubectl explain``
-    expected: str = ""  # what to write instead of an invalid value; derived from the bounds if empty
-    # filled in by the API server, and by us for objects that did not pass through an API server
-    default: object = ABSENT
-    rules: tuple[Rule, ...] = ()
-    transitions: tuple[TransitionRule, ...] = ()
-    checks: tuple[Check, ...] = ()
-    mutable: bool = False  # whether it may be changed after the rollout was accepted
+_SCALARS = {int: Type.INTEGER, float: Type.NUMBER, bool: Type.BOOLEAN, IntOrPercent: Type.INT_OR_STRING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectSchema(AnySchema):
-    """An object with declared properties."""
+class Schema(Field):
+    """What a value may be: all that is declared, and what is inside. Its ``default`` is what is filled in."""
 
-    properties: "Mapping[str, Schema]"
+    type: Type
+    format: str = ""  # date-time (RFC 3339) or nothing
+    properties: "Mapping[str, Schema]" = field(default_factory=dict)  # of an object
     required: tuple[str, ...] = ()
+    items: "Schema | None" = None  # of a list or map
 
-
-@cache
-def schema_of(kind: type, *, by_people: bool = False) -> ObjectSchema:
-    """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
-    declared = _declared(kind)
-    schema = _object(declared, by_people)
-    return replace(schema, default=declared.field.default) if declared.field.default is not None else schema
-
-
-def _declared(hint: Any) -> _Declared:
-    kind, marks = _annotations(hint)
-    return _Declared(kind, together(marks))
-
-
-def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
-    if isinstance(hint, NewType):
-        return _annotations(hint.__supertype__)
-    if get_origin(hint) is Annotated:
-        kind, marks = _annotations(hint.__origin__)
-        return kind, (*marks, *hint.__metadata__)
-    if get_origin(hint) in {Union, types.UnionType}:
-        return _annotations(next(argument for argument in get_args(hint) if argument is not type(None)))
-    return hint, marks_of(hint) if isinstance(hint, type) else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArraySchema(AnySchema):
-    """A list. With ``ListType.MAP``, the property ``list_map_key`` identifies an item."""
-
-    items: "Schema"
-    max_items: int
-    list_type: ListType = ListType.ATOMIC
-    list_map_key: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BooleanSchema(AnySchema):
-    """A boolean."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntOrStringSchema(AnySchema):
-    """A number of nodes from 1, or a percentage from 1% to 100%."""
-
-    maximum: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntegerSchema(AnySchema):
-    """An integer."""
-
-    minimum: int | None = None
-    maximum: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapSchema(AnySchema):
-    """A map with arbitrary keys."""
-
-    additional_properties: "Schema"
-    max_properties: int
-    min_properties: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberSchema(AnySchema):
-    """A number, possibly with a fraction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StringSchema(AnySchema):
-    """A string. ``pattern`` must match all of it. The only ``format`` is ``date-time`` (RFC 3339)."""
-
-    min_length: int = 0
-    max_length: int | None = None
-    pattern: str = ""
-    enum: tuple[str, ...] = ()
-    format: str = ""
-
-
-Schema: TypeAlias = (
-    StringSchema
-    | IntegerSchema
-    | NumberSchema
-    | BooleanSchema
-    | IntOrStringSchema
-    | ObjectSchema
-    | MapSchema
-    | ArraySchema
-)
-
-
-def _schema(declared: _Declared, by_people: bool) -> Schema:
-    kind, field, origin = declared.kind, declared.field, get_origin(declared.kind)
-    common = {
-        name: getattr(field, name) for name in ("description", "expected", "rules", "transitions", "checks", "mutable")
-    }
-    if origin is tuple:
-        return _array(declared, common, by_people)
-    if origin is not None and issubclass(origin, Mapping):
-        inner = _schema(_declared(get_args(kind)[1]), by_people)
-        most = _bound(declared, field.max_properties)
-        return MapSchema(
-            additional_properties=inner, min_properties=field.min_properties, max_properties=most, **common
-        )
-    if kind is IntOrPercent:
-        return _int_or_string(field, common)
-    if is_dataclass(kind):
-        return _object(declared, by_people)
-    if kind is timedelta:
-        return _duration(field, common)
-    if kind is datetime:
-        return StringSchema(format="date-time", max_length=field.max_length, pattern=field.pattern, **common)
-    if kind is int:
-        return IntegerSchema(minimum=field.minimum, maximum=field.maximum, **common)
-    if kind is float:
-        return NumberSchema(**common)
-    if kind is bool:
-        return BooleanSchema(**common)
-    return _string(declared, common)
-
-
-def _string(declared: _Declared, common: dict[str, Any]) -> StringSchema:
-    kind, field = declared.kind, declared.field
-    members = tuple(member.value for member in kind) if issubclass(kind, StrEnum) and not field.open else ()
-    return StringSchema(
-        min_length=field.min_length,
-        max_length=field.max_length,
-        pattern=field.pattern,
-        enum=field.enum or members,
-        **common,
-    )
-
-
-def _duration(field: Field, common: dict[str, Any]) -> StringSchema:
-    rules = (*common.pop("rules"), *((LASTING,) if field.positive else ()))
-    expected = common.pop("expected") or "a duration such as 90s, 15m or 1h30m"
-    return StringSchema(min_length=2, max_length=16, pattern=_DURATION, expected=expected, rules=rules, **common)
-
-
-def _int_or_string(field: Field, common: dict[str, Any]) -> IntOrStringSchema:
-    limit = "" if field.maximum is None else f" to {field.maximum}"
-    expected = common.pop("expected") or f"a number from 1{limit} or a percentage from 1% to 100%"
-    return IntOrStringSchema(
-        maximum=MOST_NODES if field.maximum is None else field.maximum, expected=expected, **common
-    )
-
-
-def _array(declared: _Declared, common: dict[str, Any], by_people: bool) -> ArraySchema:
-    field = declared.field
-    return ArraySchema(
-        items=_schema(_declared(get_args(declared.kind)[0]), by_people),
-        max_items=_bound(declared, field.max_items),
-        list_type=ListType.MAP if field.list_map_key else field.list_type,
-        list_map_key=field.list_map_key,
-        **common,
-    )
-
-
-def _bound(declared: _Declared, most: int | None) -> int:
-    if most is None:
-        raise TypeError(f"{declared.kind} needs max_items or max_properties")
-    return most
-
-
-def _object(declared: _Declared, by_people: bool) -> ObjectSchema:
-    kind, field = declared.kind, declared.field
-    hints = typing.get_type_hints(kind, include_extras=True)
-    properties, required = {}, []
-    for each in fields(kind):
-        inside = _declared(hints[each.name])
-        schema = _schema(inside, by_people)
-        name = field_name(each.name)
-        if each.default is MISSING and each.default_factory is MISSING:
-            required.append(name)
-        elif inside.field.defaulted or (by_people and inside.field.defaulted is None and each.default is not None):
-            schema = replace(schema, default=_default(each, schema, inside.field))
-        if inside.field.resolved and isinstance(schema, ObjectSchema):
-            schema = _resolved(schema)
-        properties[name] = schema
-    return ObjectSchema(
-        description=field.description,
-        expected=field.expected,
-        rules=field.rules,
-        transitions=field.transitions,
-        checks=field.checks,
-        mutable=field.mutable,
-        properties={name: properties[name] for name in dict.fromkeys((*field.first, *properties))},
-        required=tuple(required),
-    )
-
-
-def _default(each: "DataclassField[Any]", schema: Schema, declared: Field) -> object:
-    if declared.default is not None:
-        return declared.default
-    if isinstance(schema, ObjectSchema) and not schema.rules:
-        return {}  # the API server fills in nested defaults, but evaluates the rules of a default before it does
-    return to_json(each.default if each.default_factory is MISSING else each.default_factory())
-
-
-def _resolved(schema: ObjectSchema) -> ObjectSchema:
-    """Reduce a schema to types and sizes."""
-    return ObjectSchema(properties=dict(_checked_already(name, child) for name, child in schema.properties.items()))
-
-
-def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
-    match schema:
-        case StringSchema(pattern=pattern, rules=rules) if pattern == _DURATION:
-            return seconds_name(name), IntegerSchema(minimum=1 if LASTING in rules else 0)
-        case StringSchema(max_length=max_length, enum=enum):
-            return name, StringSchema(max_length=max_length, enum=enum)
-        case IntegerSchema(minimum=minimum, maximum=maximum):
-            return name, IntegerSchema(minimum=minimum, maximum=maximum)
-        case BooleanSchema():
-            return name, BooleanSchema()
-        case ArraySchema(items=items, max_items=max_items):
-            return name, ArraySchema(items=_checked_already("", items)[1], max_items=max_items)
-        case _:
-            raise TypeError(f"{name}: a {type(schema).__name__} cannot be handed on")
+    def of(self, name: object) -> "Schema":
+        """Return the schema of what a value holds under a name, key or index."""
+        return self.properties[str(name)] if self.items is None else self.items
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +62,111 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+@cache
+def schema_of(kind: type, *, by_people: bool = False) -> Schema:
+    """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
+    return replace(_schema(kind, by_people), default=together(marks_of(kind)).default)
+
+
+def _schema(hint: Any, by_people: bool) -> Schema:
+    """Return the schema of a type with its annotations."""
+    kind, marks = _annotations(hint)
+    declared, origin = together(marks), get_origin(kind)
+    if origin is tuple:
+        listed = ListType.MAP if declared.list_map_key else declared.list_type
+        return _made(declared, Type.ARRAY, items=_schema(get_args(kind)[0], by_people), list_type=listed)
+    if origin is not None and issubclass(origin, Mapping):
+        return _made(declared, Type.MAP, items=_schema(get_args(kind)[1], by_people))
+    if kind is IntOrPercent:
+        return _int_or_string(declared)
+    if is_dataclass(kind):
+        return _object(typing.cast("type", kind), declared, by_people)
+    if kind is timedelta:
+        rules = (*declared.rules, LASTING) if declared.positive else declared.rules
+        expected = declared.expected or "a duration such as 90s, 15m or 1h30m"
+        bounds = {"min_length": 2, "max_length": 16, "pattern": _DURATION}
+        return _made(declared, Type.STRING, expected=expected, rules=rules, **bounds)
+    if kind is datetime:
+        return _made(declared, Type.STRING, format="date-time")
+    if issubclass(kind, StrEnum) and not declared.open:
+        return _made(declared, Type.STRING, enum=declared.enum or tuple(member.value for member in kind))
+    return _made(declared, _SCALARS.get(kind, Type.STRING))
+
+
+def _made(declared: Field, kind: Type, **more: Any) -> Schema:
+    """Return a schema with what is declared; a default is filled in only where ``_object`` says so."""
+    schema = Schema(**{each.name: getattr(declared, each.name) for each in fields(declared)} | more, type=kind)
+    if {Type.ARRAY: schema.max_items, Type.MAP: schema.max_properties}.get(kind, 0) is None:
+        raise TypeError(f"a list needs max_items, and a map max_properties: {schema.description}")
+    return replace(schema, default=None)
+
+
+def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
+    """Return a type without its annotations, and these."""
+    if isinstance(hint, NewType):
+        return _annotations(hint.__supertype__)
+    if get_origin(hint) is Annotated:
+        kind, marks = _annotations(hint.__origin__)
+        return kind, (*marks, *hint.__metadata__)
+    if get_origin(hint) in {Union, types.UnionType}:
+        return _annotations(next(argument for argument in get_args(hint) if argument is not type(None)))
+    return hint, marks_of(hint) if isinstance(hint, type) else ()
+
+
+def _int_or_string(declared: Field) -> Schema:
+    limit = "" if declared.maximum is None else f" to {declared.maximum}"
+    return _made(
+        declared,
+        Type.INT_OR_STRING,
+        minimum=1,
+        maximum=MOST_NODES if declared.maximum is None else declared.maximum,
+        max_length=4,
+        pattern=_PERCENT,
+        expected=declared.expected or f"a number from 1{limit} or a percentage from 1% to 100%",
+    )
+
+
+def _object(kind: type, declared: Field, by_people: bool) -> Schema:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    properties, required = {}, []
+    for each in fields(typing.cast("Any", kind)):
+        inside = together(_annotations(hints[each.name])[1])
+        schema = _schema(hints[each.name], by_people)
+        name = field_name(each.name)
+        if each.default is MISSING and each.default_factory is MISSING:
+            required.append(name)
+        elif inside.defaulted or (by_people and inside.defaulted is None and each.default is not None):
+            schema = replace(schema, default=_default(each, schema, inside))
+        if inside.resolved and schema.type is Type.OBJECT:
+            schema = _resolved(schema)
+        properties[name] = schema
+    in_order = {name: properties[name] for name in dict.fromkeys((*declared.first, *properties))}
+    return _made(declared, Type.OBJECT, properties=in_order, required=tuple(required))
+
+
+def _default(each: "DataclassField[Any]", schema: Schema, declared: Field) -> object:
+    if declared.default is not None:
+        return declared.default
+    if schema.type is Type.OBJECT and not schema.rules:
+        return {}  # the API server fills in nested defaults, but evaluates the rules of a default before it does
+    return to_json(each.default if each.default_factory is MISSING else each.default_factory())
+
+
+def _resolved(schema: Schema) -> Schema:
+    """Reduce a schema to types and sizes."""
+    children = (_checked_already(name, child) for name, child in schema.properties.items())
+    return Schema(type=Type.OBJECT, properties=dict(children))
+
+
+def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
+    match schema:
+        case Schema(type=Type.STRING, pattern=pattern, rules=rules) if pattern == _DURATION:
+            return seconds_name(name), Schema(type=Type.INTEGER, minimum=1 if LASTING in rules else 0)
+        case Schema(type=Type.STRING | Type.INTEGER | Type.BOOLEAN as kind, minimum=least, maximum=most):
+            return name, Schema(type=kind, minimum=least, maximum=most, max_length=schema.max_length, enum=schema.enum)
+        case Schema(type=Type.ARRAY, items=Schema() as items, max_items=most):
+            return name, Schema(type=Type.ARRAY, items=_checked_already("", items)[1], max_items=most)
+        case _:
+            raise TypeError(f"{name}: a {schema.type} cannot be handed on")

@@ -1,28 +1,14 @@
 """Writes schemas as OpenAPI v3 with Kubernetes' extensions, with or without CEL rules, and whole CRDs."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from typing import Final
 
-from nodeupgrade.api.field import ListType, Rule, TransitionRule
+from nodeupgrade.api.field import Rule, TransitionRule
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.derive import (
-    ABSENT,
-    ArraySchema,
-    BooleanSchema,
-    IntegerSchema,
-    IntOrStringSchema,
-    MapSchema,
-    NumberSchema,
-    ObjectSchema,
-    Schema,
-    StringSchema,
-)
+from nodeupgrade.api.schema.derive import Schema, Type
 
 GROUP: Final = "nodeupgrade.dev"
 VERSION: Final = "v1alpha1"
-
-PERCENT = r"(100|[1-9][0-9]?)%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +30,9 @@ class Kind:
     plural: str
     short: str
     description: str
-    name: StringSchema
-    spec: ObjectSchema
-    status: ObjectSchema
+    name: Schema
+    spec: Schema
+    status: Schema
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
     comment: tuple[str, ...] = ()
@@ -109,64 +95,36 @@ def _root(kind: Kind, *, cel: bool) -> Json:
 
 def openapi(schema: Schema, *, cel: bool) -> Json:
     """Return one schema as OpenAPI."""
-    document: Json = {"description": schema.description} if schema.description else {}
-    document.update(_shape(schema))
-    if schema.default is not ABSENT:
-        document["default"] = schema.default
-    document.update(_validations(schema.rules, schema.transitions, cel=cel))
-    document.update(_inside(schema, cel=cel))
-    return document
+    bounds = {
+        "description": schema.description or None,
+        **_TYPES[schema.type],
+        "required": list(schema.required) or None,
+        "format": schema.format or _TYPES[schema.type].get("format"),
+        "enum": list(schema.enum) or None,
+        "minimum": schema.minimum,
+        "maximum": schema.maximum,
+        "minLength": schema.min_length or None,
+        "maxLength": schema.max_length,
+        "pattern": f"^{schema.pattern}$" if schema.pattern else None,
+        "minProperties": schema.min_properties or None,
+        "maxProperties": schema.max_properties,
+        "maxItems": schema.max_items,
+        "x-kubernetes-list-type": schema.list_type.value if schema.type is Type.ARRAY else None,
+        "x-kubernetes-list-map-keys": [schema.list_map_key] if schema.list_map_key else None,
+        "default": schema.default,
+        **_validations(schema.rules, schema.transitions, cel=cel),
+        "properties": {name: openapi(child, cel=cel) for name, child in schema.properties.items()} or None,
+        _ITEMS.get(schema.type, ""): None if schema.items is None else openapi(schema.items, cel=cel),
+    }
+    return {name: value for name, value in bounds.items() if value is not None}
 
 
-def _shape(schema: Schema) -> Json:
-    match schema:
-        case StringSchema():
-            return dict(_string(schema))
-        case IntegerSchema(minimum=minimum, maximum=maximum):
-            limits = {"minimum": minimum, "maximum": maximum}
-            return {"type": "integer", "format": "int64", **{k: v for k, v in limits.items() if v is not None}}
-        case NumberSchema():
-            return {"type": "number"}
-        case BooleanSchema():
-            return {"type": "boolean"}
-        case IntOrStringSchema(maximum=maximum):
-            bounds = {"minimum": 1, "maximum": maximum, "maxLength": 4, "pattern": f"^{PERCENT}$"}
-            return {"x-kubernetes-int-or-string": True, **bounds}
-        case ObjectSchema(required=required):
-            return {"type": "object", **({"required": list(required)} if required else {})}
-        case MapSchema(min_properties=least, max_properties=most):
-            return {"type": "object", **({"minProperties": least} if least else {}), "maxProperties": most}
-        case ArraySchema(max_items=most, list_type=list_type, list_map_key=key):
-            keys = {"x-kubernetes-list-map-keys": [key]} if list_type is ListType.MAP else {}
-            return {"type": "array", "maxItems": most, "x-kubernetes-list-type": list_type.value, **keys}
-        case _:
-            assert_never(schema)
-
-
-def _string(schema: StringSchema) -> Iterator[tuple[str, Any]]:
-    yield "type", "string"
-    if schema.format:
-        yield "format", schema.format
-    if schema.enum:
-        yield "enum", list(schema.enum)
-    if schema.min_length:
-        yield "minLength", schema.min_length
-    if schema.max_length is not None:
-        yield "maxLength", schema.max_length
-    if schema.pattern:
-        yield "pattern", f"^{schema.pattern}$"
-
-
-def _inside(schema: Schema, *, cel: bool) -> Json:
-    match schema:
-        case ObjectSchema(properties=properties):
-            return {"properties": {name: openapi(child, cel=cel) for name, child in properties.items()}}
-        case MapSchema(additional_properties=value):
-            return {"additionalProperties": openapi(value, cel=cel)}
-        case ArraySchema(items=item):
-            return {"items": openapi(item, cel=cel)}
-        case _:
-            return {}
+_ITEMS = {Type.ARRAY: "items", Type.MAP: "additionalProperties"}
+_TYPES: dict[Type, Json] = {kind: {"type": kind.value} for kind in Type} | {
+    Type.INTEGER: {"type": "integer", "format": "int64"},
+    Type.INT_OR_STRING: {"x-kubernetes-int-or-string": True},
+    Type.MAP: {"type": "object"},
+}
 
 
 def _validations(rules: tuple[Rule, ...], transitions: tuple[TransitionRule, ...], *, cel: bool) -> Json:

@@ -1,29 +1,15 @@
 """Validates a value against a schema. Each problem has the path, what is wrong, and what to write instead."""
 
 import re
-from collections.abc import Hashable, Iterator
-from copy import deepcopy
+from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from nodeupgrade.api.field import ListType
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.derive import (
-    ABSENT,
-    ArraySchema,
-    BooleanSchema,
-    IntegerSchema,
-    IntOrStringSchema,
-    MapSchema,
-    NumberSchema,
-    ObjectSchema,
-    Problem,
-    Schema,
-    StringSchema,
-)
-from nodeupgrade.api.schema.openapi import PERCENT
+from nodeupgrade.api.schema.derive import Problem, Schema, Type
 
 if TYPE_CHECKING:
     import cel
@@ -46,40 +32,39 @@ def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any
 
 
 def _shape(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
-    match schema:
-        case ObjectSchema():
+    match schema.type, value:
+        case Type.OBJECT, dict():
             yield from _object(schema, value, path)
-        case MapSchema():
-            yield from _map(schema, value, path)
-        case ArraySchema():
+        case Type.MAP, dict():
+            yield from _length(len(value), schema.min_properties, schema.max_properties, path)
+            for key, item in value.items():
+                yield from validate(schema.of(key), item, f"{path}[{key}]")
+        case Type.ARRAY, list():
             yield from _array(schema, value, path)
-        case StringSchema():
-            yield from _string(schema, value, path)
-        case IntegerSchema() | NumberSchema() | BooleanSchema() | IntOrStringSchema():
-            if not _is_fine_scalar(schema, value):
-                yield _wrong(schema, value, path)
-        case _:
-            assert_never(schema)
+        case Type.STRING, str() if schema.max_length is not None and len(value) > schema.max_length:
+            yield Problem(path, f"it has {len(value)} characters; write at most {schema.max_length}")
+        case _ if not _is_fine_scalar(schema, value):
+            yield Problem(path, f"{shown(value)} is not possible; write {_expected(schema)}")
 
 
-def _is_fine_scalar(schema: IntegerSchema | NumberSchema | BooleanSchema | IntOrStringSchema, value: Any) -> bool:
-    match schema:
-        case IntegerSchema(minimum=least, maximum=most):
+def _is_fine_scalar(schema: Schema, value: Any) -> bool:
+    match schema.type:
+        case Type.STRING:
+            return isinstance(value, str) and _is_fine_string(schema, value)
+        case Type.INT_OR_STRING if isinstance(value, str):
+            return _matches(schema.pattern, value)
+        case Type.INTEGER | Type.INT_OR_STRING:
+            least, most = schema.minimum, schema.maximum
             return _is_integer(value) and (least is None or value >= least) and (most is None or value <= most)
-        case NumberSchema():
+        case Type.NUMBER:
             return isinstance(value, float) or _is_integer(value)
-        case BooleanSchema():
+        case Type.BOOLEAN:
             return isinstance(value, bool)
-        case IntOrStringSchema(maximum=most):
-            return 1 <= value <= most if _is_integer(value) else _matches(PERCENT, value)
         case _:
-            assert_never(schema)
+            return False
 
 
-def _object(schema: ObjectSchema, value: Any, path: str) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        yield _wrong(schema, value, path)
-        return
+def _object(schema: Schema, value: Json, path: str) -> Iterator[Problem]:
     for name, child in schema.properties.items():
         if name in value:
             yield from validate(child, value[name], f"{path}.{name}")
@@ -87,26 +72,13 @@ def _object(schema: ObjectSchema, value: Any, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", f"it is missing; write {_expected(child)}")
 
 
-def _map(schema: MapSchema, value: Any, path: str) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        yield _wrong(schema, value, path)
-        return
-    yield from _length(len(value), schema.min_properties, schema.max_properties, path)
-    for key, item in value.items():
-        yield from validate(schema.additional_properties, item, f"{path}[{key}]")
-
-
-def _array(schema: ArraySchema, value: Any, path: str) -> Iterator[Problem]:
-    if not isinstance(value, list):
-        yield _wrong(schema, value, path)
-        return
+def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Problem]:
     yield from _length(len(value), 0, schema.max_items, path)
     seen, others = set[Any](), list[Any]()  # others: what only a wrong type can be
     for index, item in enumerate(value):
-        yield from validate(schema.items, item, f"{path}[{index}]")
-        identity = (
-            item.get(schema.list_map_key) if schema.list_type is ListType.MAP and isinstance(item, dict) else item
-        )
+        yield from validate(schema.of(index), item, f"{path}[{index}]")
+        keyed = schema.list_type is ListType.MAP and isinstance(item, dict)
+        identity = item.get(schema.list_map_key) if keyed else item
         if schema.list_type is ListType.ATOMIC:
             continue
         known = seen if isinstance(identity, Hashable) else others
@@ -116,22 +88,15 @@ def _array(schema: ArraySchema, value: Any, path: str) -> Iterator[Problem]:
         seen.add(identity) if known is seen else others.append(identity)
 
 
-def _length(actual: int, least: int, most: int, path: str) -> Iterator[Problem]:
+def _length(actual: int, least: int, most: int | None, path: str) -> Iterator[Problem]:
     if actual < least:
         yield Problem(path, f"it is empty; write at least {least}, or leave it out")
-    if actual > most:
+    if most is not None and actual > most:
         yield Problem(path, f"{actual} are too many; write at most {most}")
 
 
-def _string(schema: StringSchema, value: Any, path: str) -> Iterator[Problem]:
-    if schema.max_length is not None and isinstance(value, str) and len(value) > schema.max_length:
-        yield Problem(path, f"it has {len(value)} characters; write at most {schema.max_length}")
-    elif not _is_fine_string(schema, value):
-        yield _wrong(schema, value, path)
-
-
-def _is_fine_string(schema: StringSchema, value: Any) -> bool:
-    if not isinstance(value, str) or len(value) < schema.min_length or (schema.enum and value not in schema.enum):
+def _is_fine_string(schema: Schema, value: str) -> bool:
+    if len(value) < schema.min_length or (schema.enum and value not in schema.enum):
         return False
     return (not schema.pattern or _matches(schema.pattern, value)) and (not schema.format or _is_time(value))
 
@@ -148,18 +113,14 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _matches(pattern: str, value: Any) -> bool:
-    return isinstance(value, str) and _compiled(pattern).fullmatch(value) is not None
+def _matches(pattern: str, value: str) -> bool:
+    return _compiled(pattern).fullmatch(value) is not None
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     # ASCII: in RE2, which the API server uses, \s matches only ASCII.
     return re.compile(pattern, re.ASCII)
-
-
-def _wrong(schema: Schema, value: Any, path: str) -> Problem:
-    return Problem(path, f"{shown(value)} is not possible; write {_expected(schema)}")
 
 
 def shown(value: Any) -> str:
@@ -180,30 +141,25 @@ def shown(value: Any) -> str:
 
 
 def _expected(schema: Schema) -> str:
-    if schema.expected:
-        return schema.expected
-    match schema:
-        case StringSchema(enum=(*values,)) if values:
-            return f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
-        case StringSchema(max_length=most):
-            return "a text" if most is None else f"a text of at most {most} characters"
-        case IntegerSchema(minimum=least, maximum=most):
+    least, most = schema.minimum, schema.maximum
+    match schema.type:
+        case _ if schema.expected:
+            return schema.expected
+        case Type.STRING if schema.enum:
+            *others, last = schema.enum
+            return f"{', '.join(others)} or {last}" if others else last
+        case Type.STRING:
+            return "a text" if schema.max_length is None else f"a text of at most {schema.max_length} characters"
+        case Type.INTEGER:
             limits = ("" if least is None else f" from {least}") + ("" if most is None else f" to {most}")
             return f"a whole number{limits}"
-        case NumberSchema():
-            return "a number"
-        case BooleanSchema():
-            return "true or false"
-        case ObjectSchema(properties=properties):
-            return f"an object with {', '.join(properties)}"
-        case MapSchema():
-            return "an object"
-        case ArraySchema():
-            return "a list"
-        case IntOrStringSchema(maximum=most):
-            return f"a number from 1 to {most} or a percentage from 1% to 100%"
+        case Type.OBJECT:
+            return f"an object with {', '.join(schema.properties)}"
         case _:
-            assert_never(schema)
+            return _EXPECTED[schema.type]
+
+
+_EXPECTED = {Type.NUMBER: "a number", Type.BOOLEAN: "true or false", Type.MAP: "an object", Type.ARRAY: "a list"}
 
 
 # Finds unknown fields, such as misspelled ones. API servers drop them silently, so they have no effect.
@@ -211,21 +167,19 @@ def _expected(schema: Schema) -> str:
 
 def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
     """Yield a problem for each field that would be dropped, with the field that was probably meant."""
-    match schema, value:
-        case ObjectSchema(properties=properties), dict():
+    match schema.type, value:
+        case ((Type.OBJECT | Type.MAP), dict()):
             for name, item in value.items():
-                if name in properties:
-                    yield from unknown(properties[name], item, f"{path}.{name}")
+                if schema.type is Type.MAP:
+                    yield from unknown(schema.of(name), item, f"{path}[{name}]")
+                elif name in schema.properties:
+                    yield from unknown(schema.of(name), item, f"{path}.{name}")
                 else:
-                    yield Problem(f"{path}.{name}", f"there is no such field; {_meant(str(name), tuple(properties))}")
-        case MapSchema(additional_properties=inner), dict():
-            for key, item in value.items():
-                yield from unknown(inner, item, f"{path}[{key}]")
-        case ArraySchema(items=inner), list():
+                    meant = _meant(str(name), tuple(schema.properties))
+                    yield Problem(f"{path}.{name}", f"there is no such field; {meant}")
+        case Type.ARRAY, list():
             for index, item in enumerate(value):
-                yield from unknown(inner, item, f"{path}[{index}]")
-        case _:
-            pass
+                yield from unknown(schema.of(index), item, f"{path}[{index}]")
 
 
 def _meant(name: str, known: tuple[str, ...]) -> str:
@@ -245,21 +199,19 @@ def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:
     for transition in schema.transitions:
         if not holds(transition.cel, schema, new, old):
             yield Problem(path, transition.message)
-    match schema:
-        case ObjectSchema(properties=properties):
-            for name, child in properties.items():
+    match schema.type:
+        case Type.OBJECT:
+            for name, child in schema.properties.items():
                 if name in new and name in old:
                     yield from changes(child, new[name], old[name], f"{path}.{name}")
-        case MapSchema(additional_properties=value):
+        case Type.MAP:
             for key in new.keys() & old.keys():
-                yield from changes(value, new[key], old[key], f"{path}[{key}]")
-        case ArraySchema(items=item, list_type=ListType.MAP, list_map_key=key):
+                yield from changes(schema.of(key), new[key], old[key], f"{path}[{key}]")
+        case Type.ARRAY if key := schema.list_map_key:
             before = {each[key]: each for each in old}
             for index, each in enumerate(new):
                 if each[key] in before:
-                    yield from changes(item, each, before[each[key]], f"{path}[{index}]")
-        case _:
-            pass
+                    yield from changes(schema.of(index), each, before[each[key]], f"{path}[{index}]")
 
 
 # Defaulting and pruning, as the API server does before validation.
@@ -270,39 +222,32 @@ def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that is not yet vali
 
     Values of the wrong type are left as they are, for validation to report.
     """
-    match schema, value:
-        case ObjectSchema(), dict():
-            return _filled_object(schema, value)
-        case MapSchema(additional_properties=inner), dict():
-            return {key: filled(inner, item) for key, item in value.items() if item is not None}
-        case ArraySchema(items=inner), list():
-            return [filled(inner, item) for item in value]
+    match schema.type, value:
+        case Type.OBJECT, dict():
+            given = {name: value.get(name) for name in schema.properties}
+            known = {name: schema.of(name).default if item is None else item for name, item in given.items()}
+            return rebuilt(schema, {name: item for name, item in known.items() if item is not None}, filled)
+        case Type.MAP, dict():
+            return rebuilt(schema, {key: item for key, item in value.items() if item is not None}, filled)
+        case _:
+            return rebuilt(schema, value, filled)
+
+
+def rebuilt(schema: Schema, value: Any, change: Callable[[Schema, Any], Any]) -> Any:
+    """Return a copy of a value in which everything inside is changed, each by its schema."""
+    match schema.type, value:
+        case ((Type.OBJECT | Type.MAP), dict()):
+            return {name: change(schema.of(name), item) for name, item in value.items()}
+        case Type.ARRAY, list():
+            return [change(schema.of(index), item) for index, item in enumerate(value)]
         case _:
             return value
-
-
-def _filled_object(schema: ObjectSchema, value: Json) -> Json:
-    result: Json = {}
-    for name, child in schema.properties.items():
-        if value.get(name) is not None:
-            result[name] = filled(child, value[name])
-        elif child.default is not ABSENT:
-            result[name] = filled(child, deepcopy(child.default))
-    return result
 
 
 def ordered(schema: Schema, value: Any) -> Any:
     """Return a filled and valid value with its sets sorted, since CEL's ``==`` ignores the order of sets, too."""
-    match schema:
-        case ObjectSchema(properties=properties):
-            return {name: ordered(properties[name], item) for name, item in value.items()}
-        case MapSchema(additional_properties=inner):
-            return {key: ordered(inner, item) for key, item in value.items()}
-        case ArraySchema(items=inner, list_type=list_type):
-            items = [ordered(inner, item) for item in value]
-            return sorted(items) if list_type is ListType.SET else items
-        case _:
-            return value
+    result = rebuilt(schema, value, ordered)
+    return sorted(result) if schema.type is Type.ARRAY and schema.list_type is ListType.SET else result
 
 
 def without_defaults(schema: Schema, value: Any) -> Any:
@@ -310,18 +255,13 @@ def without_defaults(schema: Schema, value: Any) -> Any:
 
     So two objects with the same meaning are equal, even if one was stored before a field with a default existed.
     """
-    match schema, value:
-        case ObjectSchema(properties=properties), dict():
-            explicit = {name: item for name, item in value.items() if not _is_default(properties[name], item)}
-            return {name: without_defaults(properties[name], item) for name, item in explicit.items()}
-        case ArraySchema(items=inner), list():
-            return [without_defaults(inner, item) for item in value]
-        case _:
-            return value
+    if schema.type is Type.OBJECT:
+        value = {name: item for name, item in value.items() if not _is_default(schema.of(name), item)}
+    return rebuilt(schema, value, without_defaults)
 
 
 def _is_default(schema: Schema, value: Any) -> bool:
-    return schema.default is not ABSENT and bool(value == filled(schema, schema.default))
+    return schema.default is not None and bool(value == filled(schema, schema.default))
 
 
 # Evaluates the rules of a schema where no API server does: before Kubernetes 1.25, and without a cluster.
@@ -354,7 +294,7 @@ def _program(rule: str) -> "cel.Program":
 
 def _typed(schema: Schema, value: Any) -> Any:
     """Return an object whose properties of the format date-time are points in time, as they are in CEL."""
-    if not isinstance(schema, ObjectSchema):
+    times = {name for name, child in schema.properties.items() if child.format}
+    if not times:
         return value
-    times = {name for name, child in schema.properties.items() if isinstance(child, StringSchema) and child.format}
     return {name: datetime.fromisoformat(item) if name in times else item for name, item in value.items()}

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.derive import ArraySchema, ObjectSchema, Schema
-from nodeupgrade.api.schema.validation import filled, ordered, without_defaults
+from nodeupgrade.api.schema.derive import Schema, Type
+from nodeupgrade.api.schema.validation import filled, ordered, rebuilt, without_defaults
 from nodeupgrade.api.upgrade.spec import SPEC
 
 
@@ -27,14 +27,9 @@ def frozen_digest(spec: Json) -> str:
 
 
 def _frozen(schema: Schema, value: Any) -> Any:  # Any: JSON of that schema
-    match schema:
-        case ObjectSchema(properties=properties):
-            kept = {name: item for name, item in value.items() if not properties[name].mutable}
-            return {name: _frozen(properties[name], item) for name, item in kept.items()}
-        case ArraySchema(items=item):
-            return [_frozen(item, each) for each in value]
-        case _:
-            return value
+    if schema.type is Type.OBJECT:
+        value = {name: item for name, item in value.items() if not schema.of(name).mutable}
+    return rebuilt(schema, value, _frozen)
 
 
 def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
@@ -42,14 +37,10 @@ def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
     if schema.mutable:
         yield path
         return
-    match schema:
-        case ObjectSchema(properties=properties):
-            for name, child in properties.items():
-                yield from changeable(child, f"{path}.{name}")
-        case ArraySchema(items=item):
-            yield from changeable(item, f"{path}[]")
-        case _:
-            pass
+    for name, child in schema.properties.items():
+        yield from changeable(child, f"{path}.{name}")
+    if schema.type is Type.ARRAY and schema.items is not None:
+        yield from changeable(schema.items, f"{path}[]")
 
 
 def change_rejected() -> str:
