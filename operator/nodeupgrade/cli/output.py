@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from nodeupgrade.api.json import to_json
 from nodeupgrade.cli.console import write
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,8 +18,9 @@ _NOT_QUITE_TEXT = re.compile(r"[^\n -~]")
 
 
 def dump(document: object, output: str) -> None:
-    """Print for programs, as ``json`` or ``yaml``."""
-    write(f"{in_json(document, indent=2)}\n" if output == "json" else in_yaml(document))
+    """Print whatever JSON can be made of for programs, as ``json`` or ``yaml``."""
+    plain = to_json(document)
+    write(f"{in_json(plain, indent=2)}\n" if output == "json" else in_yaml(plain))
 
 
 def in_json(document: object, *, indent: int | None = None) -> str:

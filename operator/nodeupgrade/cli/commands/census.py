@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.census import UNKNOWN_KUBELET
 from nodeupgrade.api.task.object import Task
@@ -37,11 +37,6 @@ class FleetCensus:
     counted: int  # number of nodes that have counted their containers
     uncounted: tuple[str, ...]  # names of those that have not
     oldest: datetime | None  # when the first of them did so
-
-    def document(self) -> Json:
-        """Return it as JSON."""
-        document: Json = to_json(self)
-        return document
 
 
 def fleet_census(tasks: Iterable[Task], nodes: Collection[str]) -> FleetCensus:
@@ -93,7 +88,7 @@ async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...],
     else:
         found = fleet_census((await reading.tasks_named(kube, names)).values(), frozenset(names))
     if output != "text":
-        dump(found.document(), output)
+        dump(found, output)
         return OK
     drawn = table("KUBELET", "CONTAINERS", "NODES")
     for each in found.kubelets:

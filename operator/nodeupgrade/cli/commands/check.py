@@ -1,13 +1,13 @@
 """`nodeupgrade check`: whether an installation could carry out a rollout."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeAlias
 
 import click
 
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
@@ -63,74 +63,71 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Found: TypeAlias = tuple[State, str]
+"""What was found and a message; if something is wrong, it ends with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that was looked at; if something is wrong with it, the message ends with the remedy."""
+    """One thing that was looked at."""
 
     subject: str
     state: State
     message: str
 
 
-def _line(subject: str) -> Callable[[State, str], Line]:
-    return lambda state, message: Line(subject=subject, state=state, message=message)
-
-
 async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[Line]:
     """Look at everything; ``node`` is the one on which an agent pod is tried."""
     return [
-        await _objects(kube),
-        await _rights(kube),
-        await _operator(world, kube),
-        await _policies(kube),
-        await _agent(kube, node),
+        Line("objects", *await _objects(kube)),
+        Line("permissions", *await _rights(kube)),
+        Line("operator", *await _operator(world, kube)),
+        Line("policies", *await _policies(kube)),
+        Line("agent pod", *await _agent(kube, node)),
     ]
 
 
-async def uninstallable(kube: KubeApi) -> list[Line]:
+async def _in_flight(kube: KubeApi) -> Found:
     """Say what has to end before the operator may go."""
-    line = _line("nodes in flight")
     try:
         rollouts = await reading.upgrades(kube)
     except NotFoundError:
-        return [line(State.OK, "there are no NodeUpgrades, nor their definition")]
+        return State.OK, "there are no NodeUpgrades, nor their definition"
     flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
     if not flying:
-        return [line(State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all")]
+        return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"
     name, nodes = flying[0]
     where = f"{nodes[0]} of NodeUpgrade {name}"
     more = sum(len(each) for _, each in flying) - 1
     others = f" and {counted(more, 'other node')}" if more else ""
     remedy = f"wait, or roll them back: kubectl nodeupgrade abort {name}"
-    return [line(State.PROBLEM, f"{where}{others}: without the operator nobody would finish their runs; {remedy}")]
+    return State.PROBLEM, f"{where}{others}: without the operator nobody would finish their runs; {remedy}"
 
 
-async def _objects(kube: KubeApi) -> Line:
-    line = _line("objects")
+async def _objects(kube: KubeApi) -> Found:
     for resource in (UPGRADES, TASKS):
         try:
             await kube.list(resource, fields={"metadata.name": "none"})
         except NotFoundError:
             remedy = "install the CustomResourceDefinitions: kubectl apply --server-side -k crds, or with the chart"
-            return line(State.PROBLEM, f"the API server does not serve {resource.plural}; {remedy}")
+            return State.PROBLEM, f"the API server does not serve {resource.plural}; {remedy}"
         except ForbiddenError:
-            return line(State.UNKNOWN, f"you may not list {resource.plural}")
-    return line(State.OK, f"{UPGRADES.plural} and {TASKS.plural} are served as {UPGRADES.api_version}")
+            return State.UNKNOWN, f"you may not list {resource.plural}"
+    return State.OK, f"{UPGRADES.plural} and {TASKS.plural} are served as {UPGRADES.api_version}"
 
 
-async def _rights(kube: ReviewingKube) -> Line:
-    line = _line("permissions")
+async def _rights(kube: ReviewingKube) -> Found:
     if missing := [f"{verb} {each.plural}" for verb, each in _NEEDED if not await kube.may(verb, each)]:
-        return line(State.PROBLEM, f"you may not {', '.join(missing)}; ask for the roles nodeupgrade-view and view")
+        return State.PROBLEM, f"you may not {', '.join(missing)}; ask for the roles nodeupgrade-view and view"
     changing = {"create": "start", "patch": "steer"}
     may = [word for verb, word in changing.items() if await kube.may(verb, UPGRADES)]
     if not may:
-        return line(State.OK, "you may look, no more; to start and steer rollouts takes the role nodeupgrade-operate")
-    return line(State.OK, f"you may look, and {' and '.join(may)} rollouts")
+        return State.OK, "you may look, no more; to start and steer rollouts takes the role nodeupgrade-operate"
+    return State.OK, f"you may look, and {' and '.join(may)} rollouts"
 
 
-async def _operator(world: World, kube: KubeApi) -> Line:
-    line, where = _line("operator"), f"--namespace {INSTALLED_IN}"
+async def _operator(world: World, kube: KubeApi) -> Found:
+    where = f"--namespace {INSTALLED_IN}"
     try:
         lease = read(await kube.get(LEASES.within(INSTALLED_IN), LEASE_NAME))
         if lease.holder and not _is_recent(lease, world.now()):
@@ -141,17 +138,17 @@ async def _operator(world: World, kube: KubeApi) -> Line:
         pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
     except NotFoundError:
         remedy = "install nodeupgrade, or choose another --context"
-        return line(State.PROBLEM, f"there is no Lease {LEASE_NAME} in {INSTALLED_IN}; {remedy}")
+        return State.PROBLEM, f"there is no Lease {LEASE_NAME} in {INSTALLED_IN}; {remedy}"
     except ForbiddenError:
-        return line(State.UNKNOWN, f"you may not look into the namespace {INSTALLED_IN}")
+        return State.UNKNOWN, f"you may not look into the namespace {INSTALLED_IN}"
     if lease.holder:
-        return line(State.OK, f"{lease.holder.partition('_')[0]} leads; {counted(len(pods), 'pod')}")
+        return State.OK, f"{lease.holder.partition('_')[0]} leads; {counted(len(pods), 'pod')}"
     if not pods:
         remedy = f"see: kubectl {where} describe deployment {DEPLOYMENT}"
-        return line(State.PROBLEM, f"no operator leads, and it has no pod; {remedy}")
+        return State.PROBLEM, f"no operator leads, and it has no pod; {remedy}"
     if why := next(filter(None, map(_waiting, pods)), None):
-        return line(State.PROBLEM, f"no operator leads: {why}")
-    return line(State.PROBLEM, f"no operator leads; see: kubectl {where} logs deployment/{DEPLOYMENT}")
+        return State.PROBLEM, f"no operator leads: {why}"
+    return State.PROBLEM, f"no operator leads; see: kubectl {where} logs deployment/{DEPLOYMENT}"
 
 
 def _is_recent(lease: LeaseRecord, now: datetime) -> bool:
@@ -179,44 +176,44 @@ def _waiting(pod: Json) -> str:
     return ""
 
 
-async def _policies(kube: KubeApi) -> Line:
-    line, server = _line("policies"), await kube.server_version()
+async def _policies(kube: KubeApi) -> Found:
+    server = await kube.server_version()
     if not guard.has_policies(KubeletVersion.parse(server)):
         without = "so pods may be reported unready for a moment while their kubelet is exchanged"
-        return line(State.OK, f"the API server {server} has no admission policies, {without}")
+        return State.OK, f"the API server {server} has no admission policies, {without}"
     remedy = "apply manifests/readiness-guard.yaml and manifests/operator-fence.yaml, or upgrade the chart"
     for name in POLICIES:
         try:
             await kube.get(ADMISSION_POLICIES, name)
         except NotFoundError:
-            return line(State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}")
+            return State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}"
         except ForbiddenError:
-            return line(State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}")
+            return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}"
     problem = guard.obstacle(KubeletVersion.parse(server), await read_parameters(kube, INSTALLED_IN))
     if problem is not None:
-        return line(State.PROBLEM, f"{problem}; {remedy}")
-    return line(State.OK, "the readiness guard and the fence of the operator are installed")
+        return State.PROBLEM, f"{problem}; {remedy}"
+    return State.OK, "the readiness guard and the fence of the operator are installed"
 
 
-async def _agent(kube: ReviewingKube, node: str | None) -> Line:
-    line, pods = _line("agent pod"), PODS.within(INSTALLED_IN)
+async def _agent(kube: ReviewingKube, node: str | None) -> Found:
+    pods = PODS.within(INSTALLED_IN)
     if node is None:
-        return line(State.UNKNOWN, "not tried; --node NAME has the API server admit one, without creating it")
+        return State.UNKNOWN, "not tried; --node NAME has the API server admit one, without creating it"
     view, deployments = view_node(await reading.node(kube, node)), DEPLOYMENTS.within(INSTALLED_IN)
     for verb, resource in (("get", deployments), ("create", pods)):
         if not await kube.may(verb, resource):
-            return line(State.UNKNOWN, f"not tried; you may not {verb} {resource.plural} in {INSTALLED_IN}")
+            return State.UNKNOWN, f"not tried; you may not {verb} {resource.plural} in {INSTALLED_IN}"
     try:
         image = _agent_image(await kube.get(deployments, DEPLOYMENT))
         await kube.try_create(pods, agent_pod(_task(view), AgentPodSettings(namespace=INSTALLED_IN, image=image)))
     except NotFoundError as error:
-        return line(State.PROBLEM, f"{error}; install nodeupgrade, or choose another --context")
+        return State.PROBLEM, f"{error}; install nodeupgrade, or choose another --context"
     except ConflictError:
-        return line(State.OK, f"there is one on node {node} now")
+        return State.OK, f"there is one on node {node} now"
     except RejectedError as error:
         remedy = f"exempt the namespace {INSTALLED_IN} from the policy that says so (docs/policies.md)"
-        return line(State.PROBLEM, f"on node {node} it would be refused: {error}; {remedy}")
-    return line(State.OK, f"on node {node} it would be admitted, with the image {image}")
+        return State.PROBLEM, f"on node {node} it would be refused: {error}; {remedy}"
+    return State.OK, f"on node {node} it would be admitted, with the image {image}"
 
 
 def _agent_image(deployment: Json) -> str:
@@ -264,9 +261,12 @@ async def check_command(
 
     The exit code is 1 when there is a problem. What you may not look at is no problem.
     """
-    found = await (uninstallable(kube) if before_uninstall else examine(world, kube, node))
+    if before_uninstall:
+        found = [Line("nodes in flight", *await _in_flight(kube))]
+    else:
+        found = await examine(world, kube, node)
     if output != "text":
-        dump([to_json(line) for line in found], output)
+        dump(found, output)
     else:
         drawn = table("STATE", "WHAT", "FOUND")
         for line in found:

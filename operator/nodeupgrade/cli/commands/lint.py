@@ -5,7 +5,7 @@ from typing import TextIO
 
 import click
 
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
@@ -47,7 +47,7 @@ def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against
     listed = [result for each in ours for result in results(each, before.get(each.name), now)]
     problems = sum(not result.warning for result in listed)
     if output != "text":
-        dump([to_json(result) for result in listed], output)
+        dump(listed, output)
         return NO if problems or not ours else OK
     for other in (each for each in found if not is_upgrade(each)):
         say(f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}")

@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 from rich.progress import Progress
 
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import reading
@@ -55,7 +55,7 @@ def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output
     problems = [each for each in results(document, None, connection.world.now()) if not each.warning]
     if problems:
         if output != "text":
-            dump({"problems": [to_json(each) for each in problems]}, output)
+            dump({"problems": problems}, output)
         for problem in problems if output == "text" else ():
             say(str(problem))
         return NO

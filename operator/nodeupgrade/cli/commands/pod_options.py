@@ -90,12 +90,7 @@ class PodName:
 
 
 def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
-    """Read pods with their names.
-
-    Args:
-        stream: the input.
-        wanted: what the command does, as a verb, for the error about an empty input, as after a failed pipe.
-    """
+    """Read pods with their names; an empty input, as after a failed pipe, is an error that says what was ``wanted``."""
     number = 0
     for number, pod in enumerate(read_pods(stream), start=1):
         if not isinstance(pod, Mapping):
@@ -127,13 +122,8 @@ def report(
 ) -> None:
     """Examine pods one by one and print each result at once. A pod that fails is reported, and fails the command.
 
-    Args:
-        stream: the pods.
-        output: text, json or yaml.
-        columns: columns of the text after the pod's name.
-        wanted: what the command does, as a verb: "cannot explain ...".
-        examine: returns what to print for a pod, as JSON and as rows of text.
-        closing: returns the last line of the text, after all pods were examined; empty for none.
+    ``examine`` returns what to print for a pod, as JSON and as rows of text; ``closing`` the last line of the text,
+    after all pods were examined, or nothing. ``wanted`` is what the command does, as a verb: "cannot explain ...".
     """
     failed = examined = mirrors = 0
 

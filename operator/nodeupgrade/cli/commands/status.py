@@ -37,12 +37,7 @@ async def watch(world: World, look: Look, draw: Draw, until: Until, *, named: bo
 
     An API server that does not answer for a while is waited for: it may be being upgraded itself.
 
-    Args:
-        world: The clock.
-        look: Reads the rollouts.
-        draw: Draws them on a terminal.
-        until: How long to watch.
-        named: Whether one rollout was asked for by name; then it counts even if it had ended before.
+    ``named`` says that one rollout was asked for by name; then it counts even if it had ended before.
     """
     screen = console()
     if not screen.is_terminal:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import yaml
@@ -21,21 +22,14 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
-    """A field that occurs twice in one object; YAML would silently take the last one."""
-
-    path: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """One object of a file."""
 
     file: str  # its name as given on the command line
     body: Any  # the parsed content; not always an object
     place: Position
-    repeated: tuple[Repeated, ...] = ()  # fields that occur twice
+    # fields that occur twice, of which YAML would silently take the last, and their lines
+    repeated: tuple[tuple[str, int], ...] = ()
 
     @property
     def kind(self) -> str:
@@ -93,13 +87,13 @@ def _child(place: Position, key: str) -> tuple[int, Position] | None:
     return None
 
 
-def _repeated(place: Position) -> tuple[Repeated, ...]:
-    return tuple(sorted(_found_again(place, ""), key=lambda found: found.line))
+def _repeated(place: Position) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(_found_again(place, ""), key=lambda found: found[1]))
 
 
-def _found_again(place: Position, path: str) -> Iterator[Repeated]:
+def _found_again(place: Position, path: str) -> Iterator[tuple[str, int]]:
     for key, line in place.repeated:
-        yield Repeated(path=f"{path}.{key}" if path else key, line=line)
+        yield f"{path}.{key}" if path else key, line
     for key, (_, value) in place.fields.items():
         yield from _found_again(value, f"{path}.{key}" if path else key)
     for number, item in enumerate(place.items):
@@ -138,20 +132,12 @@ def results(document: Document, previous: Json | None, now: datetime) -> list[Li
 
 
 def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[LintResult]:
-    for repeated in document.repeated:
-        message = "it is given twice, and only the last counts; remove one"
-        yield LintResult(
-            file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message
-        )
+    at = partial(LintResult, file=document.file, object=document.name)
+    for path, line in document.repeated:
+        yield at(line=line, path=path, message="it is given twice, and only the last counts; remove one")
     for finding in (*lint(document.body, previous, now=now), *_names(document.body)):
-        yield LintResult(
-            file=document.file,
-            line=document.line(finding.subject),
-            object=document.name,
-            path=finding.subject or "the object",
-            message=finding.detail,
-            warning=not finding.forbids,
-        )
+        path, line = finding.subject or "the object", document.line(finding.subject)
+        yield at(line=line, path=path, message=finding.detail, warning=not finding.forbids)
 
 
 def _names(body: Any) -> Iterator[Finding]:  # Any: unvalidated JSON

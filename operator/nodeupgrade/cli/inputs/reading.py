@@ -26,11 +26,7 @@ async def upgrades(kube: KubeApi) -> list[Upgrade]:
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
     """Read one NodeUpgrade; if it does not exist, the error lists those that do."""
-    try:
-        return _upgrade(await kube.get(UPGRADES, name))
-    except NotFoundError:
-        existing = [body["metadata"]["name"] for body in await _listed(kube, UPGRADES)]
-        raise _missing("NodeUpgrade", name, existing) from None
+    return _upgrade(await _existing(kube, UPGRADES, name))
 
 
 async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
@@ -46,11 +42,7 @@ async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
 
 async def node(kube: KubeApi, name: str) -> Json:
     """Read one Node; if it does not exist, the error lists those that do."""
-    try:
-        return await kube.get(NODES, name)
-    except NotFoundError:
-        existing = [body["metadata"]["name"] for body in await kube.list(NODES)]
-        raise _missing("node", name, existing) from None
+    return await _existing(kube, NODES, name)
 
 
 async def task(kube: KubeApi, name: str) -> Task | None:
@@ -63,10 +55,7 @@ async def task(kube: KubeApi, name: str) -> Task | None:
 
 async def required_task(kube: KubeApi, name: str) -> Task:
     """Read the task of a node; if it has none, the error lists the nodes that have one."""
-    if found := await task(kube, name):
-        return found
-    existing = [body["metadata"]["name"] for body in await _listed(kube, TASKS)]
-    raise _missing("NodeUpgradeTask", name, existing)
+    return _task(await _existing(kube, TASKS, name))
 
 
 async def tasks_of(kube: KubeApi, upgrade_name: str) -> list[Task]:
@@ -103,6 +92,20 @@ async def events_about(kube: KubeApi, kind: str, name: str) -> list[Json]:
     return sorted(found, key=lambda event: event.get("lastTimestamp") or "")
 
 
+async def _existing(kube: KubeApi, resource: Resource, name: str) -> Json:
+    try:
+        return await kube.get(resource, name)
+    except NotFoundError:
+        kind = "node" if resource is NODES else resource.kind
+        names = sorted(body["metadata"]["name"] for body in await _listed(kube, resource))
+    if not names:
+        raise CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; look at --context")
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    raise CannotError(
+        f"cannot find {kind} {name} because it does not exist; there are: {', '.join(names[:NAMED])}{more}"
+    )
+
+
 async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:
     try:
         return await kube.list(resource)
@@ -137,11 +140,3 @@ def _foreign(kind: str, body: Json, error: MalformedObjectError) -> CannotError:
         f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
         "use the nodeupgrade of the version that the cluster runs"
     )
-
-
-def _missing(kind: str, name: str, existing: list[str]) -> CannotError:
-    if not existing:
-        return CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; look at --context")
-    more = f" and {len(existing) - NAMED} more" if len(existing) > NAMED else ""
-    listed = ", ".join(sorted(existing)[:NAMED]) + more
-    return CannotError(f"cannot find {kind} {name} because it does not exist; there are: {listed}")

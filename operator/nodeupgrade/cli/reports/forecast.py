@@ -57,11 +57,7 @@ class EraForecast:
 def forecast(node: str, pods: Iterable[Json], from_version: str, to_version: str) -> NodeForecast:
     """Compute the old and the new hash of every running container of a node; where they differ, it would restart.
 
-    Args:
-        node: Its name.
-        pods: All of its pods, as the API server shows them.
-        from_version: The version of its kubelet, whose hashes must be known.
-        to_version: The version of its next kubelet, likewise.
+    The hashes of both versions must be known.
     """
     containers, restarts, unknown = 0, list[Restart](), list[str]()
     for pod in pods:

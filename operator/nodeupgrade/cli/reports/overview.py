@@ -180,10 +180,7 @@ def todo(
 ) -> tuple[Todo, ...]:
     """Sum up what is to be done: refusals, then skips, then warnings, those accepted first.
 
-    Args:
-        members: The nodes of the rollout.
-        findings: By node, what the checks find from the API alone.
-        hazards: By node, what the node itself has reported.
+    Findings are those of checks that know the API alone; hazards are what nodes themselves have reported.
     """
     found = [
         each

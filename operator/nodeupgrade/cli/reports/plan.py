@@ -1,5 +1,6 @@
 """What a NodeUpgrade would do to a cluster, computed with the planner's own functions. Read-only."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,11 +30,10 @@ from nodeupgrade.domain.rollout.waves import WaveRoster, approved_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWave:
-    """A wave and how many of its nodes would be upgraded, waited for, skipped and refused."""
+    """How many nodes of a wave would be upgraded, waited for, skipped and refused."""
 
-    terms: Wave
     total: int
-    upgraded: int
+    to_upgrade: int
     held: int
     skipped: int
     refused: int
@@ -69,7 +69,7 @@ class PlanReport:
     on_cluster: bool
     unselected: int  # how many nodes of the cluster are not selected
     members: tuple[NodeState, ...]  # the state of every selected node, wave by wave
-    waves: tuple[PlannedWave, ...]
+    waves: tuple[tuple[Wave, PlannedWave], ...]
     open_now: bool  # whether nodes may be started now
     opens: datetime | None  # when nodes may be started; None if no window ever opens
     first: tuple[str, ...] = ()  # nodes that would be started at once if the object were applied now
@@ -143,17 +143,7 @@ def report(
     on_cluster: bool,
     found: Mapping[str, tuple[Finding, ...]],
 ) -> PlanReport:
-    """Report what would happen, given every member's state.
-
-    Args:
-        seen: The rollout as if its action were Run.
-        members: The state of every node.
-        forecasts: By node, for the nodes that would be upgraded.
-        now: Wall-clock time, UTC.
-        action: The action of the object itself.
-        on_cluster: Whether the object has been applied.
-        found: By node, what the operator's own checks find.
-    """
+    """Report what would happen if the action were Run, given every member's state and what the checks found on it."""
     fleet, spec = seen.fleet, seen.spec
     judged = view_members(fleet, spec, now, {member.node: member for member in members})
     decision = decide_start(judged)
@@ -169,7 +159,7 @@ def report(
         on_cluster=on_cluster,
         unselected=sum(not selects(spec.nodes, node) for node in fleet.nodes.values()),
         members=tuple(members),
-        waves=tuple(_wave(wave.terms, wave.members) for wave in judged.waves),
+        waves=tuple((wave.terms, _wave(wave.members)) for wave in judged.waves),
         open_now=is_open(spec.windows, spec.blackouts, now),
         opens=next_opening(spec.windows, spec.blackouts, now),
         first=tuple(member.node for member in decision.nodes),
@@ -187,14 +177,14 @@ def _in_flight(seen: RolloutView) -> str:
     return f"{counted(len(seen.flying), 'node')} in flight already" if seen.flying else ""
 
 
-def _wave(terms: Wave, members: Sequence[NodeState]) -> PlannedWave:
+def _wave(members: Sequence[NodeState]) -> PlannedWave:
+    placed = Counter(member.place for member in members)
     return PlannedWave(
-        terms=terms,
         total=len(members),
-        upgraded=sum(member.place in UPGRADED for member in members),
-        held=sum(member.place is Place.HELD for member in members),
-        skipped=sum(member.place is Place.SKIPPED for member in members),
-        refused=sum(member.place is Place.REFUSED for member in members),
+        to_upgrade=sum(placed[place] for place in UPGRADED),
+        held=placed[Place.HELD],
+        skipped=placed[Place.SKIPPED],
+        refused=placed[Place.REFUSED],
         nodes=tuple(member.node for member in members),
     )
 
@@ -210,15 +200,7 @@ LEFT = frozenset({Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED})
 def expect(
     spec: UpgradeSpec, waves: Sequence[WaveRoster], concurrency: int, tasks: Iterable[Task], now: datetime
 ) -> Expectation | None:
-    """Return the expected duration of what is left; None if nothing is.
-
-    Args:
-        spec: The rollout's spec.
-        waves: Its waves with their nodes.
-        concurrency: How many nodes ``strategy.maxConcurrent`` allows in flight.
-        tasks: Tasks of the cluster, to take the time of finished runs from.
-        now: Wall-clock time, UTC.
-    """
+    """Return the expected duration of what is left; None if nothing is. Finished runs among the tasks tell how long."""
     node, runs = _time_of_a_node(spec, tasks)
     moment: datetime | None = now
     due = [(wave, left) for wave in waves if (left := [each for each in wave.members if each.place in LEFT])]

@@ -15,7 +15,7 @@ from nodeupgrade.api.values import render_duration
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.overview import Todo
-from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
+from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, RuntimeInUse
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
@@ -53,41 +53,26 @@ def document(report: PlanReport) -> Json:
         "onCluster": report.on_cluster,
         "unselected": report.unselected,
         "openNow": report.open_now,
-        "opens": to_json(report.opens),
-        "first": list(report.first),
+        "opens": report.opens,
+        "first": report.first,
         "waits": report.waits,
-        "expected": to_json(report.expected),
-        "runtimes": to_json(report.runtimes),
-        "waves": [_wave_document(wave) for wave in report.waves],
-        "eras": to_json(report.eras),
-        "todo": to_json(report.todo),
+        "expected": report.expected,
+        "runtimes": report.runtimes,
+        "waves": [{**to_json(terms), **to_json(wave)} for terms, wave in report.waves],
+        "eras": report.eras,
+        "todo": report.todo,
         "nodes": [_node_document(report, member) for member in report.members],
     }
 
 
-def _wave_document(wave: PlannedWave) -> Json:
-    numbers = {
-        "total": wave.total,
-        "toUpgrade": wave.upgraded,
-        "held": wave.held,
-        "skipped": wave.skipped,
-        "refused": wave.refused,
-    }
-    return {**to_json(wave.terms), **numbers, "nodes": list(wave.nodes)}
-
-
 def _node_document(report: PlanReport, member: NodeState) -> Json:
-    body = {"node": member.node, "wave": member.wave, "place": member.place.value}
-    if member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
-        body |= {"reason": member.reason.value, "message": member.message}
-    expected, preview = report.forecasts.get(member.node), report.previews.get(member.node)
-    hazards = report.hazards.get(member.node)
-    return {
-        **body,
-        **({} if expected is None else {"forecast": to_json(expected)}),
-        **({} if preview is None else {"preview": to_json(preview)}),
-        **({} if hazards is None else {"hazards": to_json(hazards)}),
-    }
+    node = member.node
+    reasoned = member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}
+    known = {"reason": member.reason, "message": member.message} if reasoned else {}
+    found = {"forecast": report.forecasts.get(node), "preview": report.previews.get(node)}
+    told = {**known, **found, "hazards": report.hazards.get(node)}
+    named = {name: value for name, value in told.items() if value is not None}
+    return {"node": node, "wave": member.wave, "place": member.place, **named}
 
 
 def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
@@ -159,7 +144,7 @@ def _expected(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
 
 
 def _needs_approvals(report: PlanReport) -> bool:
-    terms = (wave.terms for wave in report.waves if wave.upgraded)
+    terms = (each for each, wave in report.waves if wave.to_upgrade)
     return any(wave.approval is not ApprovalPolicy.AUTO and wave.name not in report.approvals for wave in terms)
 
 
@@ -178,13 +163,12 @@ def _waves(report: PlanReport) -> RenderableType:
         *("#", "WAVE", "NODES", "TO UPGRADE", "HELD", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
         spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "HELD", "NODES"),
     )
-    for number, wave in enumerate(report.waves, 1):
-        terms = wave.terms
+    for number, (terms, wave) in enumerate(report.waves, 1):
         drawn.add_row(
             str(number),
             terms.name,
             str(wave.total),
-            str(wave.upgraded),
+            str(wave.to_upgrade),
             Text(str(wave.held), BUSY if wave.held else ""),
             str(wave.skipped),
             Text(str(wave.refused), BAD if wave.refused else ""),
