@@ -22,7 +22,6 @@ class DriftPolicy(StrEnum):
 
     REFUSE = "Refuse"
     ACCEPT = "Accept"
-    """The configuration on disk is meant for the new kubelet; after a rollback, the old one starts with it too."""
 
 
 class PackagePolicy(StrEnum):
@@ -32,16 +31,13 @@ class PackagePolicy(StrEnum):
     HOLD = "Hold"
     """Hold it, for the run and afterwards; a rollback takes the hold back. dpkg only."""
     IGNORE = "Ignore"
-    """Upgrade it with a warning; somebody else sees to the package."""
 
 
 class StaticPodPolicy(StrEnum):
     """What to do about static pods, to which another minor version gives another UID."""
 
     PIN = "Pin"
-    """Keep them running, by a line in their manifests that stands in the way of later edits."""
     RECREATE = "Recreate"
-    """Leave no line in any manifest, and let the new kubelet replace the pods."""
 
 
 class HashMode(StrEnum):
@@ -71,7 +67,6 @@ class GuardPolicy(StrEnum):
     AUTO = "Auto"
     """Guard them if the API server supports it; otherwise go on, and report which pods became unready."""
     REQUIRE = "Require"
-    """Upgrade no node that cannot be guarded."""
     OFF = "Off"
 
 
@@ -81,7 +76,6 @@ class ShieldPolicy(StrEnum):
     AUTO = "Auto"
     """Refuse them during the upgrade where the runtime allows it; otherwise go on with a warning."""
     REQUIRE = "Require"
-    """Upgrade no node on which they cannot be refused."""
     OFF = "Off"
 
 
@@ -89,9 +83,7 @@ class SocketMountPolicy(StrEnum):
     """What to do about pods that have mounted a socket of the runtime as a file."""
 
     WARN = "Warn"
-    """Name them, before the run and after it."""
     REFUSE = "Refuse"
-    """Upgrade no node that has any, if the runtime would have to be restarted."""
 
 
 @declared("How the kubelet runs on the nodes, and what may be changed about it.")

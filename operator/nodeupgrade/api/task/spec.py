@@ -42,9 +42,10 @@ KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
 RUN = Field(
     "ID of one attempt to upgrade this node. The status is valid only for the run that it names.", max_length=64
 )
-RESTARTED = Field("Containers that were restarted, as namespace/pod/container.", max_items=CONTAINERS_LISTED)
 ContainerPath: TypeAlias = Annotated[str, Field(max_length=CONTAINER_LENGTH)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
+ContainerPaths: TypeAlias = Annotated[tuple[ContainerPath, ...], Field(max_items=CONTAINERS_LISTED)]
+Restarted: TypeAlias = Annotated[ContainerPaths, "Containers that were restarted, as namespace/pod/container."]
 
 
 class TaskAction(StrEnum):
@@ -88,7 +89,6 @@ class UpgradeRef:
 class TaskArtifact:
     """The kubelet binary for one node's platform, fully resolved."""
 
-    # which of the following fields apply
     kind: Annotated[ArtifactKind, "Kind of the source, which decides which of the other fields are set."]
     ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
     # absolute path inside the image (Image) or on the node (PreStaged)
@@ -156,7 +156,7 @@ class RunVerdict:
     reason: Annotated[Reason, Field(max_length=128, open=True)]
     message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     restarted: Annotated[Count, "Number of containers that were restarted."] = 0
-    restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
+    restarted_list: Restarted = ()
     decided_at: datetime | None = None
 
 
@@ -167,7 +167,6 @@ class GuardGrant:
 
     # whether the node side must request the guard; in a precheck, whether it would have to
     wanted: Annotated[bool, "Whether the agent must request it before it stops the kubelet."] = False
-    # ``GuardReport.ask`` of the request; empty until one is answered
     answers: Annotated[str, "Token of the request that this answers.", Field(max_length=64)] = ""
     # when the new kubelet must run, as written into the guard's parameters. From then on, each pod is guarded for as
     # long as its own probes need.

@@ -8,7 +8,6 @@ from typing import Annotated
 from nodeupgrade.api.field import Count, Field, declared
 from nodeupgrade.api.limits import (
     CHECK_LENGTH,
-    CONTAINER_LENGTH,
     CONTAINERS_LISTED,
     FORECAST_LENGTH,
     GUARD_DETAIL_LENGTH,
@@ -20,7 +19,7 @@ from nodeupgrade.api.limits import (
 )
 from nodeupgrade.api.node_files import MOST_FILES
 from nodeupgrade.api.task.census import HashCensus
-from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
+from nodeupgrade.api.task.spec import KUBELET_VERSION, RUN, ContainerPath, ContainerPaths, Restarted
 
 
 class TaskPhase(StrEnum):
@@ -181,21 +180,13 @@ class ContainerCounts:
     recreated: Annotated[
         Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
     ] = 0
-    restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
-    recreated_list: Annotated[
-        tuple[ContainerPath, ...],
-        "The first few containers that were replaced on request.",
-        Field(max_items=CONTAINERS_LISTED),
-    ] = ()
+    restarted_list: Restarted = ()
+    recreated_list: Annotated[ContainerPaths, "The first few containers that were replaced on request."] = ()
     ended_list: Annotated[
-        tuple[ContainerPath, ...],
-        "Number of containers that ended by themselves, or with their pod, during the settle period.",
-        Field(max_items=CONTAINERS_LISTED),
+        ContainerPaths, "Number of containers that ended by themselves, or with their pod, during the settle period."
     ] = ()
     readiness_flaps: Annotated[
-        tuple[ContainerPath, ...],
-        "Pods, as namespace/name, that were reported unready although their containers kept running.",
-        Field(max_items=CONTAINERS_LISTED),
+        ContainerPaths, "Pods, as namespace/name, that were reported unready although their containers kept running."
     ] = ()
 
 
@@ -203,11 +194,7 @@ class ContainerCounts:
 class PodOwner:
     """Whoever created pods of the node, and how many of its pods a hazard is about."""
 
-    name: Annotated[
-        str,
-        "The owner, such as Deployment namespace/name, static pod …, or bare pod ….",
-        Field(max_length=CONTAINER_LENGTH),
-    ]
+    name: Annotated[ContainerPath, "The owner, such as Deployment namespace/name, static pod …, or bare pod …."]
     pods: Count = 0
 
 
@@ -222,7 +209,7 @@ class ReportedHazard:
     check: Annotated[
         str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=CHECK_LENGTH)
     ] = ""
-    pod: Annotated[str, "The first pod or container concerned.", Field(max_length=CONTAINER_LENGTH)] = ""
+    pod: Annotated[ContainerPath, "The first pod or container concerned."] = ""
     detail: Annotated[str, "What was found.", Field(max_length=MESSAGE_LENGTH)] = ""
     pods: Annotated[Count, "Number of pods concerned. 0 if it concerns the node."] = 0
     others: Annotated[
@@ -239,7 +226,7 @@ class ReportedHazard:
 class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
-    container: Annotated[str, "The container, as namespace/pod/container.", Field(max_length=CONTAINER_LENGTH)]
+    container: Annotated[ContainerPath, "The container, as namespace/pod/container."]
     why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
@@ -262,11 +249,7 @@ class Preview:
     manifests: Annotated[
         tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that would name the UID of their pod."
     ] = ()
-    recreated_pods: Annotated[
-        tuple[ContainerPath, ...],
-        "Static pods that the new kubelet would replace, on request.",
-        Field(max_items=CONTAINERS_LISTED),
-    ] = ()
+    recreated_pods: Annotated[ContainerPaths, "Static pods that the new kubelet would replace, on request."] = ()
 
 
 class GuardState(StrEnum):
@@ -285,7 +268,6 @@ class GuardReport:
     """What the node side reports about the readiness guard."""
 
     state: GuardState | None = None  # None until it is requested
-    # ID of the request, which the control plane's answer repeats
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
     exposure_seconds: Annotated[Count, "How long the new kubelet may need until it has probed every pod."] = 0
     detail: Annotated[
