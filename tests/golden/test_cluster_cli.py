@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.task.spec import Verdict
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
+from nodeupgrade.cli.main import main
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, Resource, UnavailableError
 from tests.doubles.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
 from tests.golden.cli.worlds import of_world, told_by_the_operator
@@ -55,12 +57,61 @@ LOOKING = {
         "explain-node web-b-1 -o json",
         "explain-node web-z-1",
     ],
+    "plan.txt": [
+        "plan databases.yaml",
+        "plan databases.yaml --nodes",
+        "plan fine.yaml",
+        "plan wrong.yaml",
+        "plan broken.yaml",
+    ],
+    "previews.txt": [
+        "plan look-first.yaml",
+        "evidence cache-1",
+        "explain-node cache-2",
+        "failures kubelet-1-34-plan",
+    ],
+    "hashes.txt": [
+        "hashes --fleet",
+        "hashes web-c-1 web-b-1 -o json",
+        "hashes web-z-1",
+        "hashes",
+        "hashes web-c-1 --fleet",
+    ],
+    "held.txt": ["plan databases.yaml", "explain-node web-b-1"],
+    "hooks.txt": ["explain-node web-b-1"],
+    "help.txt": ["--help", *(f"{name} --help" for name in main.commands)],
 }
+HOOKS = [
+    {"phase": "Before", "template": "set-noout", "timeoutSeconds": 60, "result": "Succeeded"},
+    {
+        "phase": "After",
+        "template": "unset-noout",
+        "timeoutSeconds": 60,
+        "result": "Failed",
+        "message": "Job unset-noout-after-web-b-1-0123456789: Job has reached the specified backoff limit",
+    },
+    {"phase": "After", "template": "unsilence", "timeoutSeconds": 60},
+]
+CHANGED: dict[str, list[tuple[Resource, str, Json]]] = {
+    "held.txt": [
+        (NODES, "db-1", {"metadata": {"annotations": {HOLD_ANNOTATION: "INC-7, until Monday"}}}),
+        (NODES, "db-3", {"metadata": {"annotations": {SKIP_ANNOTATION: "true"}}}),
+        (NODES, "web-b-1", {"metadata": {"annotations": {HOLD_ANNOTATION: "true"}}}),
+    ],
+    "hooks.txt": [(TASKS, "web-b-1", {"spec": {"hooks": HOOKS}})],
+}
+"""What is different in the cluster that is looked at."""
 
 
 @pytest.mark.parametrize("golden", LOOKING)
-def test_looking(cluster: Cluster, golden: str) -> None:
+def test_looking(cluster: Cluster, golden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written."""
+    monkeypatch.chdir(FILES)
+    for resource, name, change in CHANGED.get(golden, ()):
+        cluster.add(merged(cluster.get(resource, name), change))
+    before = copy.deepcopy(cluster.kube._objects)
     check(golden, (cluster.run(f"nodeupgrade {command}") for command in LOOKING[golden]))
+    assert cluster.kube._objects == before
 
 
 STEERING = {
@@ -285,29 +336,6 @@ def test_what_a_node_waits_for_is_what_the_planner_says(cluster: Cluster) -> Non
     change(cluster, strategy={"failureThreshold": 0})
     ask("a spec that is not valid", "web-b-1")
     check("waits.txt", told)
-
-
-PLANNING = [
-    "plan databases.yaml",
-    "plan databases.yaml --nodes",
-    "plan fine.yaml",
-    "plan wrong.yaml",
-    "plan broken.yaml",
-]
-
-
-def test_planning(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is written, and what is said is what the planner decides."""
-    monkeypatch.chdir(FILES)
-    before = copy.deepcopy(cluster.kube._objects)
-    check("plan.txt", (cluster.run(f"nodeupgrade {command}") for command in PLANNING))
-    assert cluster.kube._objects == before
-
-
-def test_what_nodes_reported_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(FILES)
-    lines = ["plan look-first.yaml", "evidence cache-1", "explain-node cache-2", "failures kubelet-1-34-plan"]
-    check("previews.txt", (cluster.run(f"nodeupgrade {line}") for line in lines))
 
 
 def test_a_plan_does_with_accepted_checks_what_the_operator_does(cluster: Cluster) -> None:

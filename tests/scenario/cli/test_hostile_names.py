@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
@@ -19,6 +18,7 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from tests.golden.cli.cluster import FILES, HERE, WORLD, Cluster, objects
+from tests.golden.test_hash_cli import inspected
 
 EVIL = (
     "\x1b]0;pwned\x07\x1b[31m\r\b\x7f\x9b2J\u202e\u2066\u200b\u2028\u2029\x85\ufeff\U000e0041"
@@ -186,14 +186,6 @@ _DRAWN = re.compile(r"(\r(?=\x1b))?\x1b\[[0-9;?]*[A-Za-z]")
 """Colours and movements of rich itself, on a terminal."""
 
 
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if isinstance(command, click.Group):
-        for name, each in command.commands.items():
-            yield from leaves(each, (*path, name))
-    else:
-        yield path
-
-
 def run(cluster: Cluster, arguments: list[str], **environment: str) -> str:
     with_width = {"COLUMNS": "120", "KUBECONFIG": "", **environment}
     result = CliRunner().invoke(main, arguments, obj=cluster.world(), env=with_width)
@@ -206,7 +198,7 @@ def unsafe(printed: str) -> set[str]:
     return {letter for letter in printed if not (letter.isprintable() or letter == "\n")}
 
 
-ALL = [" ".join(path) for path in leaves(main)]
+ALL = list(main.commands)
 
 
 @pytest.mark.usefixtures("files")
@@ -295,12 +287,3 @@ def test_everything_in_the_hostile_world_can_be_read() -> None:
         assert parse_upgrade(body).problem == ""
     for body in asyncio.run(cluster.kube.list(TASKS)):
         assert parse_task(body).status.phase.value == body.get("status", {}).get("phase", "Pending")
-
-
-def inspected(name: str) -> list[Any]:
-    decoder, text, found = json.JSONDecoder(), (FILES / name).read_text(encoding="utf-8").strip(), []
-    while text:
-        document, end = decoder.raw_decode(text)
-        found.append(document)
-        text = text[end:].strip()
-    return found

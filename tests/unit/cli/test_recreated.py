@@ -3,29 +3,16 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import ContainerCounts, TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.screens import evidence, node
 from nodeupgrade.cli.screens.formatting import is_bad, meaning
+from tests.scenario.agent.given import upgrade_task
 
 COUNTS = ContainerCounts(baseline=3, unchanged=2, recreated=1, recreated_list=("kube-system/etcd-a/etcd",))
-TASK = Task(
-    name=NodeName("a"),
-    uid="t",
-    resource_version="1",
-    generation=1,
-    spec=TaskSpec(
-        node_name=NodeName("a"),
-        node_uid="n",
-        upgrade_ref=UpgradeRef(name="up", uid="u"),
-        run_id=RunId("run"),
-        from_version="v1.30.14",
-        to_version="v1.33.13",
-        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED),
-    ),
+TASK = replace(
+    upgrade_task(NodeName("a"), RunId("run"), "v1.30.14", "v1.33.13", source="/opt/kubelet"),
     status=TaskStatus(run_id="run", phase=TaskPhase.SUCCEEDED, containers=COUNTS),
 )
 
