@@ -3,7 +3,6 @@
 It holds what whoever creates NodeUpgrades must not choose: the servers that the operator speaks to.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Final
 from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.limits import PATH_LENGTH, URL_LENGTH
-from nodeupgrade.api.schema.derive import Problem, schema_of
+from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.schema.validation import filled, unknown, validate
 
 _URL = Field(max_length=URL_LENGTH, pattern=r"https?://[^\s]+", expected="an https or http URL")
@@ -80,16 +79,11 @@ def parse_configuration(data: Any) -> Configuration:  # Any: YAML that is not ye
     Raises:
         ConfigurationError: Something is wrong or not known; the first problem is told.
     """
-    for problem in _problems({} if data is None else data):
+    written = {} if data is None else data
+    if not isinstance(written, dict):
+        known = ", ".join(CONFIGURATION.properties)
+        raise ConfigurationError(f"$: it is not a mapping; write {known}, as docs/operations.md shows")
+    complete = filled(CONFIGURATION, written)
+    for problem in (*unknown(CONFIGURATION, written, "$"), *validate(CONFIGURATION, complete, "$")):
         raise ConfigurationError(str(problem))
-    return from_json(Configuration, filled(CONFIGURATION, data or {}))
-
-
-def _problems(data: Any) -> Iterator[Problem]:
-    if not isinstance(data, dict):
-        yield Problem(
-            "$", f"it is not a mapping; write {', '.join(CONFIGURATION.properties)}, as docs/operations.md shows"
-        )
-        return
-    yield from unknown(CONFIGURATION, data, "$")
-    yield from validate(CONFIGURATION, filled(CONFIGURATION, data), "$")
+    return from_json(Configuration, complete)

@@ -340,5 +340,7 @@ INVALID: dict[str, Json] = {
 MISUNDERSTOOD: dict[str, Json] = {
     "cron out of range": spec(windows=[{**_WINDOW, "start": "99 22 * * *"}]),
     "no such time zone": spec(windows=[{**_WINDOW, "timeZone": "Europe/Atlantis"}]),
+    "time zone that leads elsewhere": spec(windows=[{**_WINDOW, "timeZone": "../../etc/passwd"}]),
+    "cron on no day": spec(windows=[{**_WINDOW, "start": "0 0 31 2 *"}]),
 }
 """Wrong in a way that no API server can see."""

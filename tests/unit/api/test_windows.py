@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.upgrade.windows import Blackout, Window, check_window, is_open, next_opening
+from nodeupgrade.api.upgrade.windows import Blackout, Window, is_open, next_opening
 
 NIGHT = Window(start="0 22 * * 1-5", duration=timedelta(hours=4), time_zone="Europe/Berlin")
 SUNDAY = Window(start="30 2 * * 0", duration=timedelta(hours=1), time_zone="Europe/Berlin")
@@ -72,23 +72,6 @@ def test_a_window_that_blackouts_cover_for_good_never_opens() -> None:
         now = utc("2026-03-01")
         blackout = Blackout(from_=now, to=now + timedelta(days=years * 365))
         assert next_opening((once,), (blackout,), now) == opens, years
-
-
-@pytest.mark.parametrize(
-    ("window", "problem"),
-    [
-        (Window(start="0 0 31 2 *", duration=timedelta(hours=1)), "not a cron expression"),
-        (Window(start="0 22 * *", duration=timedelta(hours=1)), "five fields"),
-        (Window(start="0 0 22 * * *", duration=timedelta(hours=1)), "five fields"),
-        (Window(start="0 25 * * *", duration=timedelta(hours=1)), "not a cron expression"),
-        (Window(start="0 22 * * *", duration=timedelta(hours=1), time_zone="Europe/Berlni"), "IANA time zone"),
-        (Window(start="0 22 * * *", duration=timedelta(hours=1), time_zone="../../etc/passwd"), "IANA time zone"),
-        (Window(start="0 22 * * *", duration=timedelta()), "longer than 0s"),
-    ],
-)
-def test_nonsense_is_named(window: Window, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        check_window(window)
 
 
 @given(second=st.integers(0, 3 * 365 * 86_400), part=st.floats(0, 0.999))

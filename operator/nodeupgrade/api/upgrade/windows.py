@@ -6,7 +6,7 @@ hour opens right after it, and one that would open in the repeated hour opens on
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant
@@ -15,9 +15,24 @@ from cronsim import CronSim, CronSimError
 
 from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule, declared
 
-_FIELDS = 5
 HORIZON = timedelta(days=3653)
 """How far to search for an opening, about ten years; a window that opens later counts as never opening."""
+
+
+def _start_problem(start: str) -> str:
+    try:
+        CronSim(start, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        return f"{start!r} is not a cron expression: {error}"
+    return ""
+
+
+def _zone_problem(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return f"{zone!r} is not an IANA time zone such as Europe/Berlin or UTC"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +46,7 @@ class Window:
             max_length=128,
             pattern=r"\S+( +\S+){4}",
             expected="a cron expression of five fields such as '0 22 * * 1-5'",
-            checks=(lambda start: _problem(replace(_PLAIN, start=start)),),
+            checks=(_start_problem,),
         ),
     ]
     duration: Annotated[timedelta, "How long the window stays open.", Field(positive=True)]
@@ -42,20 +57,9 @@ class Window:
             max_length=64,
             pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
             expected="an IANA time zone such as Europe/Berlin",
-            checks=(lambda zone: _problem(replace(_PLAIN, time_zone=zone)),),
+            checks=(_zone_problem,),
         ),
     ] = "UTC"
-
-
-_PLAIN = Window(start="0 0 * * *", duration=timedelta(hours=1))
-
-
-def _problem(window: Window) -> str:
-    try:
-        check_window(window)
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 @declared(Rule("self.to > self.from", "its end must be later than its begin; exchange from and to"))
@@ -65,23 +69,6 @@ class Blackout:
 
     from_: Annotated[datetime, WRITTEN_TIME, "Start of the period."]
     to: Annotated[datetime, WRITTEN_TIME, "End of the period."]
-
-
-def check_window(window: Window) -> None:
-    """Validate a window.
-
-    Raises:
-        ValueError: Its cron expression, time zone or duration is invalid; the message says which.
-    """
-    _zone(window)
-    if len(window.start.split()) != _FIELDS:
-        raise ValueError(f"{window.start!r} is not a cron expression of five fields such as '0 22 * * 1-5'")
-    try:
-        CronSim(window.start, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
-        raise ValueError(f"{window.start!r} is not a cron expression: {error}") from None
-    if window.duration <= timedelta():
-        raise ValueError("its duration must be longer than 0s")
 
 
 def is_open(windows: Sequence[Window], blackouts: Iterable[Blackout], now: datetime) -> bool:
@@ -116,12 +103,5 @@ def _first(moments: Iterator[datetime]) -> Iterator[datetime]:
 
 def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
     """Return the openings after a moment, or before it, nearest first, in UTC."""
-    local = seen_from.astimezone(_zone(window))
+    local = seen_from.astimezone(ZoneInfo(window.time_zone))
     return (start.astimezone(UTC) for start in CronSim(window.start, local, reverse=backwards))
-
-
-def _zone(window: Window) -> ZoneInfo:
-    try:
-        return ZoneInfo(window.time_zone)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"{window.time_zone!r} is not an IANA time zone such as Europe/Berlin or UTC") from None

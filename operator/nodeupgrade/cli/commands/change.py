@@ -97,7 +97,7 @@ def approve(upgrade: Upgrade, wave: str) -> Change:
     return Change(
         says=f"wave {wave} of {upgrade.name} begins as soon as the waves before it are over",
         patch=_annotate(APPROVE_ANNOTATION, ",".join(approved)),
-        done=lambda later: _state(later, wave) in _BEGUN or _wave(later, wave).approved_by is not None,
+        done=lambda later: _wave(later, wave).state in _BEGUN or _wave(later, wave).approved_by is not None,
         waits_for="the approval is taken note of",
     )
 
@@ -193,10 +193,6 @@ def _needs_no_approval(upgrade: Upgrade, name: str) -> str:
 
 def _wave(upgrade: Upgrade, name: str) -> WaveStatus:
     return next((wave for wave in upgrade.status.waves if wave.name == name), WaveStatus(name=name))
-
-
-def _state(upgrade: Upgrade, name: str) -> WaveState:
-    return _wave(upgrade, name).state
 
 
 def _annotate(name: str, value: str | None) -> Json:

@@ -190,13 +190,10 @@ async def operator_node(kube: KubeApi) -> NodeName | None:
         pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
     except ForbiddenError:
         return None
-    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and _runs(pod)]
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    running = [pod for pod in staying if (pod.get("status") or {}).get("phase") == "Running"]
     nodes = {NodeName(pod["spec"]["nodeName"]) for pod in running}
     return nodes.pop() if len(nodes) == 1 else None
-
-
-def _runs(pod: Json) -> bool:
-    return bool((pod.get("status") or {}).get("phase") == "Running")
 
 
 def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:

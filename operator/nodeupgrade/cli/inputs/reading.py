@@ -86,10 +86,9 @@ async def node_names(kube: KubeApi) -> frozenset[str]:
 
 
 async def events_about(kube: KubeApi, kind: str, name: str) -> list[Json]:
-    """List the events about one of our objects or a Node, oldest first."""
+    """List the events about one of our objects or a Node."""
     about = {"involvedObject.kind": kind, "involvedObject.name": name}
-    found = await kube.list(EVENTS.within(EVENT_NAMESPACE), fields=about)
-    return sorted(found, key=lambda event: event.get("lastTimestamp") or "")
+    return await kube.list(EVENTS.within(EVENT_NAMESPACE), fields=about)
 
 
 async def _existing(kube: KubeApi, resource: Resource, name: str) -> Json:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
@@ -61,11 +61,6 @@ def journal(task: Task) -> str:
     return f"{RUNS}/{task.spec.run_id}"
 
 
-def proof(task: Task, now: datetime) -> RenderableType:
-    """Draw the proof for people."""
-    return Group(*_parts(task, now))
-
-
 def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
     """Draw the steps of a run with their times."""
     drawn = table("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
@@ -91,7 +86,9 @@ def history(task: Task) -> RenderableType:
     return drawn
 
 
-def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
+@group()
+def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
+    """Draw the proof for people."""
     report = task.reported
     if task.spec.action is TaskAction.WAIT and task.verdict is None:
         yield Text.assemble(

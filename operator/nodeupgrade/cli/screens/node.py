@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from rich.console import Group, RenderableType
+from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, counted
@@ -39,12 +39,9 @@ from nodeupgrade.domain.rollout.node_state import Place
 EVENTS_SHOWN = 10
 
 
-def story(shown: Story, now: datetime) -> RenderableType:
+@group()
+def story(shown: Story, now: datetime) -> Iterator[RenderableType]:
     """Draw it."""
-    return Group(*_parts(shown, now))
-
-
-def _parts(shown: Story, now: datetime) -> Iterator[RenderableType]:
     node = shown.node
     ready = Text("Ready", GOOD) if node.ready else Text("not Ready", BAD)
     yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {shown.cordon}")
@@ -200,15 +197,12 @@ def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
     return tuple(sorted(found.values(), key=lambda failure: (failure.reason, failure.node)))
 
 
-def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> RenderableType:
+@group()
+def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
     """Draw failures grouped by reason."""
-    return Group(*_by_reason(name, found, now))
-
-
-def _by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
     yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
-    for reason, group in groupby(found, key=lambda failure: failure.reason):
-        nodes = tuple(group)
+    for reason, failed in groupby(found, key=lambda failure: failure.reason):
+        nodes = tuple(failed)
         yield Text()
         yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
         if known := nodes[0].explanation:

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.runtimes import treatment
-from nodeupgrade.api.task.status import ManifestUid
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.api.values import render_duration
@@ -37,11 +36,6 @@ CAUSES_SHOWN = 5
 NODES_NAMED = 8
 RUNTIME_NODES_NAMED = 3
 RESTARTS_NAMED = 20
-
-
-def plan(report: PlanReport, *, long: bool) -> RenderableType:
-    """Draw it for people; ``long`` adds a line for every node."""
-    return Group(*_parts(report, long))
 
 
 def document(report: PlanReport) -> Json:
@@ -75,7 +69,9 @@ def _node_document(report: PlanReport, member: NodeState) -> Json:
     return {"node": node, "wave": member.wave, "place": member.place, **named}
 
 
-def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
+@group()
+def plan(report: PlanReport, *, long: bool) -> Iterator[RenderableType]:
+    """Draw it for people; ``long`` adds a line for every node."""
     yield Text.assemble((report.name, "bold"), f" would bring kubelets to {report.spec.version}. Nothing was touched.")
     yield facts(*_facts(report))
     if report.members:
@@ -94,7 +90,7 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
         yield Text("nodeupgrade rewrites these hashes and pins static pods, so that none of them restarts.", FAINT)
     if report.previews:
         yield heading("Reported by the nodes")
-        yield _previews(report)
+        yield facts(*_previews(report))
     if long:
         yield heading("Nodes")
         yield _nodes(report)
@@ -211,52 +207,28 @@ def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
         causes = [f"{number}: {why}" for why, number in each.causes.items()]
         more = [f"and {len(causes) - CAUSES_SHOWN} more reasons"] if len(causes) > CAUSES_SHOWN else []
         unknown = [f"{counted(each.unknown, 'pod')} could not be evaluated; see --nodes"] if each.unknown else []
-        drawn.add_row(*change, *numbers, stacked([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
+        none = "no hash changes" if each.containers else "no container runs there"
+        drawn.add_row(*change, *numbers, stacked([*causes[:CAUSES_SHOWN], *more, *unknown]) or none)
     return drawn
 
 
-def _unaffected(each: EraForecast) -> str:
-    return "no hash changes" if each.containers else "no container runs there"
-
-
-def _previews(report: PlanReport) -> RenderableType:
+def _previews(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     found = report.previews.values()
-    static = sum(preview.static_pods for preview in found)
+    yield "Nodes", str(len(found))
+    yield "Hashes to rewrite", str(sum(preview.rewritten for preview in found))
+    restarts = counted(sum(preview.would_restart for preview in found), "container")
+    yield "Would restart", f"{restarts} by a plain swap"
+    yield "Static pods pinned", str(sum(preview.static_pods for preview in found))
+    manifests = Counter((each.path, each.uid) for preview in found for each in preview.manifests)
+    for (path, uid), number in manifests.items():
+        yield "Manifest", f"{path} on {counted(number, 'node')}: {UIDS[uid]}"
+    if pods := tuple(pod for preview in found for pod in preview.recreated_pods):
+        replaced = f"{counted(len(pods), 'static pod')}: {_named(pods, RESTARTS_NAMED)}"
+        yield "Replaced on request", Text(replaced, BUSY)
     flags = sorted({flag for preview in found for flag in preview.removed_flags})
-    return facts(
-        ("Nodes", str(len(report.previews))),
-        ("Hashes to rewrite", str(sum(preview.rewritten for preview in found))),
-        (
-            "Would restart",
-            f"{counted(sum(preview.would_restart for preview in found), 'container')} by a plain swap",
-        ),
-        ("Static pods pinned", str(static)),
-        *(
-            ("Manifest", f"{path} on {counted(number, 'node')}: {UIDS[uid]}")
-            for (path, uid), number in _manifests(report).items()
-        ),
-        *_recreated(report),
-        ("Flags left out", ", ".join(flags) or "none"),
-        *(("Files exchanged", f"{path} on {counted(number, 'node')}") for path, number in _files(report).items()),
-    )
-
-
-def _manifests(report: PlanReport) -> dict[tuple[str, ManifestUid], int]:
-    """Return what would happen to manifests of static pods, each with the number of nodes."""
-    found = (each for preview in report.previews.values() for each in preview.manifests)
-    return dict(Counter((each.path, each.uid) for each in found))
-
-
-def _recreated(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
-    pods = [pod for preview in report.previews.values() for pod in preview.recreated_pods]
-    if pods:
-        named = _named(tuple(pods), RESTARTS_NAMED)
-        yield "Replaced on request", Text(f"{counted(len(pods), 'static pod')}: {named}", BUSY)
-
-
-def _files(report: PlanReport) -> dict[str, int]:
-    """Return the files that would be exchanged, each with the number of nodes on which it differs."""
-    return dict(Counter(file.path for preview in report.previews.values() for file in preview.files))
+    yield "Flags left out", ", ".join(flags) or "none"
+    files = Counter(file.path for preview in found for file in preview.files)
+    yield from (("Files exchanged", f"{path} on {counted(number, 'node')}") for path, number in files.items())
 
 
 def _nodes(report: PlanReport) -> RenderableType:

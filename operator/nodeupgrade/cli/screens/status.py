@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from rich.console import Group, RenderableType
+from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
@@ -76,11 +76,6 @@ def _flying(nodes: list[tuple[str, Flying]]) -> RenderableType:
     return drawn
 
 
-def one(seen: Overview, now: datetime, *, verbose: bool = False) -> RenderableType:
-    """Draw one rollout in detail; ``verbose`` adds every node that was read, its steps, and all conditions."""
-    return Group(*_parts(seen, now, verbose=verbose))
-
-
 def line(seen: Overview) -> str:
     """Describe the state of a rollout in one line, for logs."""
     status, wave = seen.status, seen.status.current_wave
@@ -88,7 +83,7 @@ def line(seen: Overview) -> str:
     if wave is not None:
         parts.append(f"wave {wave.name} ({wave.index} of {wave.of})")
     if seen.flying:
-        parts.append(f"in flight: {', '.join(_stage(each.node, each.phase) for each in seen.flying)}")
+        parts.append(f"in flight: {', '.join(f'{each.node} {spaced(each.phase)}' for each in seen.flying)}")
     if failed := failed_nodes(status.counts):
         parts.append(f"{counted(failed, 'node')} failed")
     if status.containers.restarted:
@@ -97,11 +92,9 @@ def line(seen: Overview) -> str:
     return "; ".join(parts) + (f" – {ready.reason}: {ready.message}" if ready.reason else "")
 
 
-def _stage(node: str, phase: str) -> str:
-    return f"{node} {spaced(phase)}"
-
-
-def _parts(seen: Overview, now: datetime, *, verbose: bool) -> Iterator[RenderableType]:
+@group()
+def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """Draw one rollout in detail; ``verbose`` adds every node that was read, its steps, and all conditions."""
     status = seen.status
     yield from _headline(seen, now)
     if branches := tree(seen, now, whole=verbose):
