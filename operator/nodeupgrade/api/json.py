@@ -22,11 +22,6 @@ from typing import Annotated, Any, NamedTuple, NewType, TypeAlias, TypeVar, Unio
 from nodeupgrade.api.field import Field
 from nodeupgrade.api.values import IntOrPercent, NodeUpgradeError, parse_duration, render_duration
 
-__all__ = [
-    "Json", "JsonValue", "MalformedFileError", "MalformedObjectError", "field_name", "from_json", "merge_patch",
-    "read_record", "render_record", "seconds_name", "timestamp", "to_json",
-]  # fmt: skip
-
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 
@@ -132,9 +127,6 @@ def read_record(data: bytes | None, otherwise: T) -> T:
 def render_record(value: object) -> bytes:
     """Return what `read_record` reads."""
     return json.dumps(to_json(value, strict=True), indent=1).encode()
-
-
-# How each type is read from JSON; ``json`` offers it.
 
 
 _ABBREVIATIONS = {"id": "ID", "uid": "UID", "url": "URL"}

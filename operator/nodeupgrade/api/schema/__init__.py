@@ -2,7 +2,4 @@
 
 The CustomResourceDefinitions are generated from these schemas. The control plane and ``nodeupgrade lint`` validate
 objects against them again, since API servers before 1.25 enforce no rules.
-
-``derive`` defines schemas and derives them from dataclasses; ``openapi`` writes them, ``validation`` applies them to
-objects, and ``rules`` evaluates their rules.
 """

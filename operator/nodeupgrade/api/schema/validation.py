@@ -114,13 +114,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _matches(pattern: str, value: str) -> bool:
-    return _compiled(pattern).fullmatch(value) is not None
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
     # ASCII: in RE2, which the API server uses, \s matches only ASCII.
-    return re.compile(pattern, re.ASCII)
+    return re.fullmatch(pattern, value, re.ASCII) is not None
 
 
 def shown(value: Any) -> str:

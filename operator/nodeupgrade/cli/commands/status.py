@@ -41,26 +41,24 @@ async def watch(world: World, look: Look, draw: Draw, until: Until, *, named: bo
     """
     screen = console()
     if not screen.is_terminal:
-        return await _follow(world, look, _Lines(world, named=named), until, named=named)
+        return await _follow(world, look, _lines(world, named=named), until, named=named)
     with Live(console=screen, auto_refresh=False, vertical_overflow="visible") as live:
         return await _follow(world, look, lambda seen: live.update(draw(seen), refresh=True), until, named=named)
 
 
-class _Lines:
-    """Prints a line for each rollout whenever it differs from the last one."""
+def _lines(world: World, *, named: bool) -> Callable[[Sequence[Overview]], None]:
+    """Return what prints a line for each rollout whenever it differs from the last one."""
+    last: dict[str, str] = {}
 
-    def __init__(self, world: World, *, named: bool) -> None:
-        self._world = world
-        self._named = named
-        self._last: dict[str, str] = {}
-
-    def __call__(self, rollouts: Sequence[Overview]) -> None:
+    def tell(rollouts: Sequence[Overview]) -> None:
         for seen in rollouts:
             name, text = seen.upgrade.name, status.line(seen)
-            if text != self._last.get(name):
-                moment = to_the_second(self._world.now())
-                say(f"{moment} {text}" if self._named else f"{moment} {name}: {text}")
-            self._last[name] = text
+            if text != last.get(name):
+                moment = to_the_second(world.now())
+                say(f"{moment} {text}" if named else f"{moment} {name}: {text}")
+            last[name] = text
+
+    return tell
 
 
 async def _follow(
