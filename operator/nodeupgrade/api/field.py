@@ -148,8 +148,6 @@ def keys_match(pattern: str, message: str) -> Rule:
     return Rule(f"self.all(key, key.matches('^{pattern}$'))", message)
 
 
-IMMUTABLE = immutable()
-
 LASTING = Rule("duration(self) > duration('0s')", "it must be longer than 0s; write for example 30s")
 """The rule for a duration that is ``positive``."""
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from nodeupgrade.api.field import LASTING, Field, ListType, Mark, marks_of, together
+from nodeupgrade.api.field import LASTING, Field, ListType, Mark, immutable, marks_of, together
 from nodeupgrade.api.json import field_name, seconds_name, to_json
 from nodeupgrade.api.values import IntOrPercent
 
@@ -68,6 +68,21 @@ class Problem:
 def schema_of(kind: type, *, by_people: bool = False) -> Schema:
     """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
     return replace(_schema(kind, by_people), default=together(marks_of(kind)).default)
+
+
+def frozen(schema: Schema, key: str = "") -> Schema:
+    """Return a schema by which nothing may change but what is mutable; the key of a list's items stays anyway."""
+    if schema.mutable:
+        return schema
+    if not _may_change(schema):
+        return replace(schema, transitions=(*schema.transitions, immutable()))
+    properties = {name: child if name == key else frozen(child) for name, child in schema.properties.items()}
+    return replace(schema, properties=properties, items=schema.items and frozen(schema.items, schema.list_map_key))
+
+
+def _may_change(schema: Schema) -> bool:
+    inside = (*schema.properties.values(), *((schema.items,) if schema.items else ()))
+    return schema.mutable or any(map(_may_change, inside))
 
 
 def _schema(hint: Any, by_people: bool) -> Schema:

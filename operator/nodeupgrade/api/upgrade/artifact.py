@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import SHA256, Field, Rule, declared, immutable, keys_match
+from nodeupgrade.api.field import SHA256, Field, Rule, declared, keys_match
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
 
@@ -83,7 +83,6 @@ class PreStagedFile:
         f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
         "exactly one of image, platforms and preStaged is needed",
     ),
-    immutable(),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:

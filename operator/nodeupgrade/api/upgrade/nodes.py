@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from nodeupgrade.api.field import (
-    IMMUTABLE,
     LABEL_KEY,
     LABEL_KEY_PATTERN,
     LABEL_NAME,
@@ -131,32 +130,28 @@ class NodeExclusion:
 class NodeSelection:
     """Which nodes to upgrade: those selected and those named, or all, except those excluded."""
 
-    selector: Annotated[LabelSelector | None, IMMUTABLE, "Selects nodes by label."] = None
+    selector: Annotated[LabelSelector | None, "Selects nodes by label."] = None
     names: Annotated[
         tuple[NameOfNode, ...],
         SET,
-        IMMUTABLE,
         "Names of nodes to upgrade in addition to those that the selector matches.",
         Field(max_items=MOST_NAMES),
     ] = ()
-    all: Annotated[bool, IMMUTABLE, "Selects all nodes; no selector is needed then."] = False
+    all: Annotated[bool, "Selects all nodes; no selector is needed then."] = False
     exclude: NodeExclusion = field(default_factory=NodeExclusion)
     control_plane: Annotated[
         bool,
-        IMMUTABLE,
         "Whether to include nodes with the role label of the control plane. Nodes listed by name are always included.",
     ] = False
     cordoned: Annotated[
         CordonedPolicy,
-        IMMUTABLE,
         "Whether nodes that were cordoned by somebody else are skipped or upgraded (and stay cordoned).",
     ] = CordonedPolicy.SKIP
     not_ready: Annotated[
-        NotReadyPolicy, IMMUTABLE, "Whether nodes that have not been Ready for five minutes are skipped, or waited for."
+        NotReadyPolicy, "Whether nodes that have not been Ready for five minutes are skipped, or waited for."
     ] = NotReadyPolicy.SKIP
     membership: Annotated[
         Membership,
-        IMMUTABLE,
         "Whether the set of nodes is fixed when the rollout is planned (Snapshot), or also includes nodes that "
         "match later (Continuous).",
     ] = Membership.SNAPSHOT

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only, declared
+from nodeupgrade.api.field import SET, Field, TransitionRule, additions_only, declared
 from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
 from nodeupgrade.api.run_settings import (
@@ -15,7 +15,7 @@ from nodeupgrade.api.run_settings import (
     PreflightSettings,
     VerifySettings,
 )
-from nodeupgrade.api.schema.derive import schema_of
+from nodeupgrade.api.schema.derive import frozen, schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.hooks import Hooks
@@ -113,7 +113,6 @@ class UpgradeSpec:
 
     version: Annotated[
         str,
-        IMMUTABLE,
         "The kubelet version to upgrade the nodes to, for example v1.33.13.",
         Field(
             max_length=LABEL_LENGTH,
@@ -123,22 +122,20 @@ class UpgradeSpec:
     ]
     artifact: Artifact
     nodes: NodeSelection
-    files: Annotated[tuple[NodeFile, ...], FILES, IMMUTABLE] = ()
-    allow_downgrade: Annotated[bool, IMMUTABLE, "Whether nodes that run a newer kubelet may be downgraded."] = False
+    files: Annotated[tuple[NodeFile, ...], FILES] = ()
+    allow_downgrade: Annotated[bool, "Whether nodes that run a newer kubelet may be downgraded."] = False
     from_versions: Annotated[
         tuple[_VersionPrefix, ...],
         SET,
-        IMMUTABLE,
         "Upgrade only nodes that run one of these versions: minor versions such as v1.30, or exact ones such as "
         "v1.30.4. If empty, nodes of any version are upgraded.",
         Field(max_items=32),
     ] = ()
     skew_policy: Annotated[
         SkewPolicy,
-        IMMUTABLE,
         "Whether a version outside the supported skew of the API server is refused (Enforce) or only reported (Warn).",
     ] = SkewPolicy.ENFORCE
-    hash: Annotated[HashSettings, IMMUTABLE] = field(default_factory=HashSettings)
+    hash: HashSettings = field(default_factory=HashSettings)
     waves: Annotated[
         tuple[Wave, ...],
         "Groups of nodes that are upgraded one after the other. Nodes that no wave selects form a last wave named "
@@ -159,14 +156,13 @@ class UpgradeSpec:
         Field(max_items=16, mutable=True),
     ] = ()
     health_checks: Annotated[tuple[HealthCheck, ...], HEALTH_CHECKS] = ()
-    hooks: Annotated[Hooks, IMMUTABLE] = field(default_factory=Hooks)
-    kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
-    preflight: Annotated[PreflightSettings, IMMUTABLE] = field(default_factory=PreflightSettings)
-    verify: Annotated[VerifySettings, IMMUTABLE] = field(default_factory=VerifySettings)
+    hooks: Hooks = field(default_factory=Hooks)
+    kubelet: KubeletSettings = field(default_factory=KubeletSettings)
+    preflight: PreflightSettings = field(default_factory=PreflightSettings)
+    verify: VerifySettings = field(default_factory=VerifySettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
     overlap_policy: Annotated[
         OverlapPolicy,
-        IMMUTABLE,
         "What to do when an older rollout selects the same nodes. Queue: wait for it. Fail: stall until a person "
         "resolves the conflict.",
     ] = OverlapPolicy.QUEUE
@@ -192,4 +188,5 @@ class UpgradeSpec:
     ] = ()
 
 
-SPEC: Final = schema_of(UpgradeSpec, by_people=True)
+SPEC: Final = frozen(schema_of(UpgradeSpec, by_people=True))
+"""What is not declared to be mutable must not change once the rollout is accepted."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import DNS_LABEL, IMMUTABLE, Field, Rule, TransitionRule, declared, stays_or_not
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule, TransitionRule, declared, stays_or_not
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.api.values import IntOrPercent
 
@@ -45,13 +45,11 @@ class Wave:
     ]
     selector: Annotated[
         LabelSelector | None,
-        IMMUTABLE,
         "Selects the nodes of the wave by label. A node belongs to the first wave that selects it. Mutually "
         "exclusive with size.",
     ] = None
     size: Annotated[
         IntOrPercent | None,
-        IMMUTABLE,
         "How many of the nodes that no earlier wave selects belong to the wave. A percentage is relative to all "
         "nodes of the rollout. Mutually exclusive with selector.",
     ] = None
@@ -66,7 +64,6 @@ class Wave:
     ] = timedelta()
     approval: Annotated[
         ApprovalPolicy,
-        IMMUTABLE,
         "Auto: the wave begins by itself. Manual: it begins when approvedWaves or the annotation "
         "nodeupgrade.dev/approve contains its name.",
     ] = ApprovalPolicy.AUTO
