@@ -93,12 +93,7 @@ TASK_KIND = Kind(
         Column("Check", ".status.hazards[0].check", "string", "What found the first hazard", wide=True),
         Column("Hazard", ".status.hazards[0].detail", "string", "The first hazard", wide=True),
     ),
-    rules=(
-        Rule(
-            "self.metadata.name == self.spec.nodeName",
-            "a NodeUpgradeTask is named after its node",
-        ),
-    ),
+    rules=(Rule("self.metadata.name == self.spec.nodeName", "a NodeUpgradeTask is named after its node"),),
     comment=(
         "One node's share of a rollout. The control plane writes the spec, the node side writes the status.",
         "The name is the node's name: creating or claiming the object is the lock on the node.",

@@ -336,10 +336,7 @@ def _time(data: object, path: str) -> datetime:
         raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
 
 
-_TEXTS: dict[object, Callable[[object], object]] = {
-    timedelta: parse_duration,
-    IntOrPercent: IntOrPercent.parse,
-}
+_TEXTS: dict[object, Callable[[object], object]] = {timedelta: parse_duration, IntOrPercent: IntOrPercent.parse}
 """Types that the API represents as text or as a number, with their parsers."""
 
 

@@ -152,6 +152,5 @@ FILES = Field(
     ),
 )
 NEEDS_IMAGE = Rule(
-    "has(self.artifact.image) || self.files.all(file, !has(file.imagePath))",
-    "files[].imagePath needs artifact.image",
+    "has(self.artifact.image) || self.files.all(file, !has(file.imagePath))", "files[].imagePath needs artifact.image"
 )

@@ -144,8 +144,7 @@ class NodeSelection:
         "Whether to include nodes with the role label of the control plane. Nodes listed by name are always included.",
     ] = False
     cordoned: Annotated[
-        CordonedPolicy,
-        "Whether nodes that were cordoned by somebody else are skipped or upgraded (and stay cordoned).",
+        CordonedPolicy, "Whether nodes that were cordoned by somebody else are skipped or upgraded (and stay cordoned)."
     ] = CordonedPolicy.SKIP
     not_ready: Annotated[
         NotReadyPolicy, "Whether nodes that have not been Ready for five minutes are skipped, or waited for."
