@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from nodeupgrade.cli.screens.formatting import bar, lasting, spaced, table
+from nodeupgrade.cli.screens.formatting import Columns, bar, lasting, spaced
 
 numbers = st.integers(0, 6000)
 
@@ -40,7 +40,7 @@ ROW = {"NAME": "kubelet-1-33-13", "VERSION": "v1.33.13", "PHASE": "WaitingForWin
 
 
 def drawn(width: int) -> list[list[str]]:
-    sheet = table(*ROW, spare=("AGE", "VERSION"))
+    sheet = Columns(*ROW, spare=("AGE", "VERSION"))
     sheet.add_row(*ROW.values())
     screen = Console(width=width, force_terminal=False)
     with screen.capture() as captured:
@@ -62,7 +62,7 @@ cells = st.text("abcdefg-é界 ", min_size=1, max_size=30).map(lambda text: " ".
 
 @given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=4), st.integers(24, 120))
 def test_nothing_that_is_shown_is_cut(rows: list[tuple[str, str, str]], width: int) -> None:
-    sheet = table("ONE", "TWO", "THREE", spare=("TWO",))
+    sheet = Columns("ONE", "TWO", "THREE", spare=("TWO",))
     for row in rows:
         sheet.add_row(*row)
     screen = Console(width=width, force_terminal=False)

@@ -16,7 +16,7 @@ from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
-from nodeupgrade.cli.screens.formatting import lasting, table
+from nodeupgrade.cli.screens.formatting import Columns, lasting
 from nodeupgrade.ports.kube import KubeApi
 
 
@@ -90,7 +90,7 @@ async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...],
     if output != "text":
         dump(found, output)
         return OK
-    drawn = table("KUBELET", "CONTAINERS", "NODES")
+    drawn = Columns("KUBELET", "CONTAINERS", "NODES")
     for each in found.kubelets:
         drawn.add_row(each.kubelet, str(each.containers), str(each.nodes))
     if found.kubelets:

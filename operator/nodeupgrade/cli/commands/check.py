@@ -17,7 +17,7 @@ from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
-from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, table
+from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.domain.election import DURATION, RETRY, LeaseRecord, read
 from nodeupgrade.domain.node.cluster import NODE_POLICY, POD_POLICY
 from nodeupgrade.domain.nodes import NodeView, view_node
@@ -268,7 +268,7 @@ async def check_command(
     if output != "text":
         dump(found, output)
     else:
-        drawn = table("STATE", "WHAT", "FOUND")
+        drawn = Columns("STATE", "WHAT", "FOUND")
         for line in found:
             drawn.add_row(Text(line.state.value, _STYLES[line.state]), line.subject, line.message)
         show(drawn)

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from typing import TextIO
 
 import click
@@ -88,11 +87,13 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
     with Progress(console=console(err=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
-        async for member, expected, objecting in _examined(kube, seen, wanted):
-            members[member.node], found[member.node] = member, objecting
-            if member.place in UPGRADED:
-                forecasts[member.node] = expected
-            progress.advance(bar)
+        for start in range(0, len(wanted), READS_AT_ONCE):
+            batch = (_examine(kube, seen, member) for member in wanted[start : start + READS_AT_ONCE])
+            for member, expected, objecting in await asyncio.gather(*batch):
+                members[member.node], found[member.node] = member, objecting
+                if member.place in UPGRADED:
+                    forecasts[member.node] = expected
+                progress.advance(bar)
     ordered = [members[node] for node in seen.members]
     return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None, found=found)
 
@@ -102,18 +103,12 @@ def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
     return member.view is not None and member.view.kubelet_version != spec.version
 
 
-async def _examined(
-    kube: KubeApi, seen: RolloutView, wanted: list[NodeState]
-) -> AsyncIterator[tuple[NodeState, NodeForecast, tuple[Finding, ...]]]:
-    """List the pods of each node, a few nodes at a time, and keep only what is derived from them."""
-
-    async def examine(member: NodeState) -> tuple[NodeState, NodeForecast, tuple[Finding, ...]]:
-        pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
-        version = "" if member.view is None else member.view.kubelet_version
-        expected = forecast(member.node, pods, version, seen.spec.version)
-        views = [parse_pod(pod) for pod in pods]
-        return with_pods(seen, member, views), expected, objections(seen, member, views)
-
-    for start in range(0, len(wanted), READS_AT_ONCE):
-        for found in await asyncio.gather(*map(examine, wanted[start : start + READS_AT_ONCE])):
-            yield found
+async def _examine(
+    kube: KubeApi, seen: RolloutView, member: NodeState
+) -> tuple[NodeState, NodeForecast, tuple[Finding, ...]]:
+    """List the pods of a node, and keep only what is derived from them."""
+    pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
+    version = "" if member.view is None else member.view.kubelet_version
+    expected = forecast(member.node, pods, version, seen.spec.version)
+    views = [parse_pod(pod) for pod in pods]
+    return with_pods(seen, member, views), expected, objections(seen, member, views)

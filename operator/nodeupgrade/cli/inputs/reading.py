@@ -1,7 +1,9 @@
 """Read our objects for people: an error about a missing object lists those that exist."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
@@ -17,6 +19,8 @@ EVENT_NAMESPACE = "default"
 """Where Kubernetes keeps events about cluster-scoped objects."""
 
 READS_AT_ONCE = 10
+
+T = TypeVar("T")
 
 
 async def upgrades(kube: KubeApi) -> list[Upgrade]:
@@ -120,22 +124,15 @@ def not_installed(resource: Resource) -> NoClusterAnswerError:
     )
 
 
-def _upgrade(body: Json) -> Upgrade:
+def _parsed(parse: Callable[[Json], T], kind: str, body: Json) -> T:
     try:
-        return read_upgrade(body)
+        return parse(body)
     except MalformedObjectError as error:
-        raise _foreign("NodeUpgrade", body, error) from error
+        raise CannotError(
+            f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
+            "use the nodeupgrade of the version that the cluster runs"
+        ) from error
 
 
-def _task(body: Json) -> Task:
-    try:
-        return parse_task(body)
-    except MalformedObjectError as error:
-        raise _foreign("NodeUpgradeTask", body, error) from error
-
-
-def _foreign(kind: str, body: Json, error: MalformedObjectError) -> CannotError:
-    return CannotError(
-        f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
-        "use the nodeupgrade of the version that the cluster runs"
-    )
+_upgrade = partial(_parsed, read_upgrade, UPGRADES.kind)
+_task = partial(_parsed, parse_task, TASKS.kind)

@@ -18,13 +18,13 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     UIDS,
+    Columns,
     about,
     coloured,
     facts,
     heading,
     since,
     spaced,
-    table,
     to_the_second,
 )
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
@@ -63,7 +63,7 @@ def journal(task: Task) -> str:
 
 def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
     """Draw the steps of a run with their times."""
-    drawn = table("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
+    drawn = Columns("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
     for step, after in zip_longest(reported, reported[1:]):
         seconds = _seconds(step)
         repeated = after is not None and after.detail == step.detail  # every step that is undone repeats the cause
@@ -79,7 +79,7 @@ def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
 
 def history(task: Task) -> RenderableType:
     """Draw how earlier runs on the node ended."""
-    drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
+    drawn = Columns("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
     for run in task.spec.history:
         when = NOTHING if run.time is None else to_the_second(run.time)
         drawn.add_row(run.upgrade, run.from_version, run.to_version, coloured(run.result.value), when)
@@ -106,7 +106,7 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
         yield hazards(report)
     if report.preview is not None and report.preview.would_restart_list:
         yield heading("What a plain kubelet swap would restart")
-        forecasts = table("CONTAINER", "WHY")
+        forecasts = Columns("CONTAINER", "WHY")
         for forecast in report.preview.would_restart_list:
             forecasts.add_row(forecast.container, forecast.why)
         yield forecasts
@@ -120,7 +120,7 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
 
 def hazards(report: TaskStatus) -> RenderableType:
     """Draw what forbids the node's upgrade, and what deserves attention."""
-    drawn = table("", "REASON", "POD", "DETAIL", spare=("POD",))
+    drawn = Columns("", "REASON", "POD", "DETAIL", spare=("POD",))
     for hazard in report.hazards:
         how = "accepted" if hazard.accepted else "warning"
         weight = Text(how, BUSY) if hazard.warning else Text("forbids", BAD)

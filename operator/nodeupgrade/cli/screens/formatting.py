@@ -99,17 +99,6 @@ def mark(word: str) -> Text:
     return Text(MARKS[style], style)
 
 
-def table(*columns: str, spare: Sequence[str] = ()) -> "Columns":
-    """Start a table in kubectl's style.
-
-    Args:
-        columns: Their headings. Only the last column wraps, between words. Where even the columns that must stay are
-            too wide, each row takes several lines: what it is about, the other columns, and the last one.
-        spare: Columns to leave out, in this order, where the screen is too narrow for all of them.
-    """
-    return Columns(columns, spare)
-
-
 def facts(*pairs: tuple[str, str | Text]) -> Table:
     """Draw names and values, one pair on each line."""
     grid = Table.grid(padding=(0, 2))
@@ -126,14 +115,19 @@ def heading(title: str) -> Group:
 
 
 class Columns:
-    """A table that drops whole columns, and wraps what must stay: no content is truncated, and no name is split."""
+    """A table in kubectl's style: no content is truncated, and no name is split.
+
+    Only the last column wraps, between words. ``spare`` are columns to leave out, in this order, where the screen is
+    too narrow for all. Where even those that must stay are too wide, each row takes several lines: what it is about,
+    the other columns, and the last one.
+    """
 
     GAP = 2
     LAST = 24
     """The least width in cells of the last column, which may wrap."""
 
-    def __init__(self, headings: Sequence[str], spare: Sequence[str]) -> None:
-        self._headings = tuple(headings)
+    def __init__(self, *headings: str, spare: Sequence[str] = ()) -> None:
+        self._headings = headings
         self._spare = tuple(spare)
         self._rows: list[tuple[Text, ...]] = []
 

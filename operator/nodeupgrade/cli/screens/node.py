@@ -25,13 +25,13 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     UIDS,
+    Columns,
     coloured,
     facts,
     heading,
     lasting,
     since,
     spaced,
-    table,
     to_the_second,
 )
 from nodeupgrade.domain.rollout.node_state import Place
@@ -147,7 +147,7 @@ def _restarted(counts: ContainerCounts) -> Text:
 
 
 def _events(shown: Story) -> RenderableType:
-    drawn = table("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
+    drawn = Columns("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
     for each in shown.events[-EVENTS_SHOWN:]:
         drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)
     if len(shown.events) > EVENTS_SHOWN:
@@ -207,7 +207,7 @@ def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[
         yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
         if known := nodes[0].explanation:
             yield facts(("Means", known.meaning), ("Do", known.remedy))
-        drawn = table("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
+        drawn = Columns("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
         for each in nodes:
             message = each.message
             if each.restarted:

@@ -22,12 +22,12 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     UIDS,
+    Columns,
     about,
     ahead,
     facts,
     heading,
     lasting,
-    table,
     to_the_second,
 )
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
@@ -155,7 +155,7 @@ def counted_share(share: str) -> str:
 
 
 def _waves(report: PlanReport) -> RenderableType:
-    drawn = table(
+    drawn = Columns(
         *("#", "WAVE", "NODES", "TO UPGRADE", "HELD", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
         spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "HELD", "NODES"),
     )
@@ -188,7 +188,7 @@ def _is_held(each: Todo) -> bool:
 
 def _todo(due: list[Todo]) -> RenderableType:
     """Draw everything that is to be done once; ``--nodes`` shows the nodes."""
-    drawn = table("REASON", "NODES", "PODS", "WHAT TO DO", spare=("PODS",))
+    drawn = Columns("REASON", "NODES", "PODS", "WHAT TO DO", spare=("PODS",))
     for each in due:
         lines = [
             each.remedy,
@@ -200,7 +200,7 @@ def _todo(due: list[Todo]) -> RenderableType:
 
 
 def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
-    drawn = table("FROM", "TO", "NODES", "CONTAINERS", "RESTART", "BECAUSE", spare=("CONTAINERS", "NODES"))
+    drawn = Columns("FROM", "TO", "NODES", "CONTAINERS", "RESTART", "BECAUSE", spare=("CONTAINERS", "NODES"))
     for each in eras:
         change = (f"{each.from_series} (era {each.from_era})", f"{each.to_series} (era {each.to_era})")
         numbers = (str(each.nodes), str(each.containers), Text(str(each.restarts), BAD if each.restarts else GOOD))
@@ -232,7 +232,7 @@ def _previews(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
 
 
 def _nodes(report: PlanReport) -> RenderableType:
-    drawn = table("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
+    drawn = Columns("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
     for member in report.members:
         expected = report.forecasts.get(member.node)
         numbers = (NOTHING, NOTHING) if expected is None else (str(expected.containers), str(len(expected.restarts)))

@@ -19,6 +19,7 @@ from nodeupgrade.cli.screens.formatting import (
     MARKS,
     NOTHING,
     SHORT_BAR,
+    Columns,
     ahead,
     bar,
     coloured,
@@ -30,7 +31,6 @@ from nodeupgrade.cli.screens.formatting import (
     meaning,
     since,
     spaced,
-    table,
     to_the_second,
 )
 
@@ -47,7 +47,7 @@ def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
 
 def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
     headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "ENDS IN", "REASON")
-    drawn = table(*headings, spare=("AGE", "WAVE", "VERSION", "ENDS IN", "REASON", "FAILED", "RESTARTS"))
+    drawn = Columns(*headings, spare=("AGE", "WAVE", "VERSION", "ENDS IN", "REASON", "FAILED", "RESTARTS"))
     for each in overviews:
         status = each.status
         wave = status.current_wave
@@ -67,7 +67,7 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
 
 
 def _flying(nodes: list[tuple[str, Flying]]) -> RenderableType:
-    drawn = table("NODE", "PHASE", "STEP", "TOOK", "WAVE", "ROLLOUT", spare=("WAVE", "TOOK", "STEP"))
+    drawn = Columns("NODE", "PHASE", "STEP", "TOOK", "WAVE", "ROLLOUT", spare=("WAVE", "TOOK", "STEP"))
     for rollout, each in nodes[:FLYING_SHOWN]:
         took = NOTHING if each.seconds is None else lasting(timedelta(seconds=each.seconds))
         drawn.add_row(each.node, coloured(each.phase), each.step or NOTHING, took, each.wave or NOTHING, rollout)
@@ -176,7 +176,7 @@ def _alarming(number: int) -> Text:
 
 
 def _failures(seen: Overview, now: datetime) -> RenderableType:
-    drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
+    drawn = Columns("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
     for failure in seen.status.failures[:FAILURES_SHOWN]:
         step, when = failure.step or NOTHING, since(failure.time, now)
         drawn.add_row(failure.node, step, failure.reason, when, failure.message)
@@ -186,7 +186,7 @@ def _failures(seen: Overview, now: datetime) -> RenderableType:
 
 
 def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
-    drawn = table("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
+    drawn = Columns("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
     for each in listed:
         words, style = meaning(each)
         drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
@@ -200,7 +200,7 @@ _FORK, _LAST, _LINE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 def _tree(branches: Iterable[Branch], now: datetime) -> RenderableType:
     """Draw the waves with their nodes and steps, and what the marks and bars mean."""
-    drawn = table("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
+    drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
     for guide, branch in _lines(tuple(branches), ""):
         drawn.add_row(
             Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
