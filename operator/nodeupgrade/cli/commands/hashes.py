@@ -37,6 +37,8 @@ from nodeupgrade.kubelethash import (
 )
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
+Specs = Mapping[str, Mapping[str, object]]
+
 
 @command(
     "hash",
@@ -108,8 +110,12 @@ def explain_command(from_: KubeletVersion, to: KubeletVersion, stream: TextIO, o
 
 def _hashes(pod: Mapping[str, object], version: str) -> dict[str, str]:
     """Return the hash of each container by name, in the pod's order, init containers first."""
+    return {name: hash_container(each, version) for name, each in _containers(pod).items()}
+
+
+def _containers(pod: Mapping[str, object]) -> Specs:
     every = (*init_containers(pod), *regular_containers(pod))
-    return {container_name(pod, each): hash_container(each, version) for each in every}
+    return {container_name(pod, each): each for each in every}
 
 
 def _change_entry(change: HashChange) -> Entry:
@@ -125,8 +131,6 @@ def _change_entry(change: HashChange) -> Entry:
 
 # `nodeupgrade verify`: find the kubelet versions that could have stored the hashes on a node.
 
-Specs = Mapping[str, Mapping[str, object]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matched:
@@ -136,6 +140,10 @@ class _Matched:
     spec: Mapping[str, object] | None
     kubelets: tuple[KubeletVersion, ...]
     problem: str = ""
+
+    @property
+    def said(self) -> str:
+        return self.problem or series_ranges(self.kubelets)
 
     def entry(self) -> Entry:
         named: Entry = {
@@ -186,10 +194,11 @@ def verify_command(
     findings = [_find(each, by_uid.get(each.pod_uid)) for each in stored]
     accepted = {KubeletVersion.parse(each).series for each in also}
     own = [each for each in findings if not any(kubelet.series in accepted for kubelet in each.kubelets)]
-    common = () if any(each.problem for each in findings) else _common(own or findings)
+    proving = ((each.spec, each.container.stored) for each in own or findings if each.spec is not None)
+    common = () if any(each.problem for each in findings) else detect(proving)
     if output == "text":
         rows = (
-            (each.container.label, each.container.container, each.container.stored or "-", _said(each))
+            (each.container.label, each.container.container, each.container.stored or "-", each.said)
             for each in findings
         )
         print_tables(("POD", "CONTAINER", "STORED", "STORED BY KUBELET"), rows)
@@ -204,18 +213,13 @@ def verify_command(
     context.exit(OK if common else NO)
 
 
-def _common(findings: Iterable[_Matched]) -> tuple[KubeletVersion, ...]:
-    return detect((each.spec, each.container.stored) for each in findings if each.spec is not None)
-
-
 def _specs(stream: TextIO) -> dict[str, Specs]:
     """Return the containers of each pod by pod UID; a mirror pod has the UID of its static pod, as the runtime does."""
     found: dict[str, Specs] = {}
     for name, given in named_pods(stream, "verify"):
         try:
             pod: Mapping[str, Any] = checked_pod(given, name)
-            every = (*init_containers(pod), *regular_containers(pod))
-            found[_uid(pod)] = {container_name(pod, each): each for each in every}
+            found[_uid(pod)] = _containers(pod)
         except HashError as error:
             say(f"{name.label}: {error}", err=True)
     return found
@@ -242,10 +246,6 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
         case _:
             problem = ""
     return _Matched(container=container, spec=spec, kubelets=kubelets, problem=problem)
-
-
-def _said(finding: _Matched) -> str:
-    return finding.problem or series_ranges(finding.kubelets)
 
 
 def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion], also: tuple[str, ...]) -> str:

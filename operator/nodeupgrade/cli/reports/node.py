@@ -198,15 +198,9 @@ DIGEST = "digest"
 
 def sealed(document: Json) -> Json:
     """Return a document with its digest: what ``jq -cS 'del(.digest)' | sha256sum`` computes from it."""
-    plain: Json = _plain(document)
-    return {**plain, DIGEST: f"sha256:{hashlib.sha256(canonical(plain)).hexdigest()}"}
-
-
-def canonical(document: Json) -> bytes:
-    """Return a document without its digest as jq writes it: one line, members sorted."""
-    covered = {name: value for name, value in document.items() if name != DIGEST}
-    text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"{text}\n".encode()
+    plain: Json = {name: _plain(value) for name, value in document.items() if name != DIGEST}
+    line = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return {**plain, DIGEST: f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"}
 
 
 def _plain(value: Any) -> Any:
