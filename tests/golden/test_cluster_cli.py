@@ -64,12 +64,7 @@ LOOKING = {
         "plan wrong.yaml",
         "plan broken.yaml",
     ],
-    "previews.txt": [
-        "plan look-first.yaml",
-        "evidence cache-1",
-        "explain-node cache-2",
-        "failures kubelet-1-34-plan",
-    ],
+    "previews.txt": ["plan look-first.yaml", "evidence cache-1", "explain-node cache-2", "failures kubelet-1-34-plan"],
     "hashes.txt": [
         "hashes --fleet",
         "hashes web-c-1 web-b-1 -o json",
