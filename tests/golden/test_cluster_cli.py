@@ -74,8 +74,23 @@ LOOKING = {
     ],
     "held.txt": ["plan databases.yaml", "explain-node web-b-1"],
     "hooks.txt": ["explain-node web-b-1"],
+    "lint.txt": [
+        "lint fine.yaml",
+        "lint wrong.yaml",
+        "lint fine.yaml edited.yaml --against fine.yaml",
+        "lint edited.yaml --against live",
+        "lint fine.yaml --against live",
+        "lint edited.yaml --against fine.yaml -o json",
+        "lint broken.yaml",
+        "lint absent.yaml",
+        "lint misspelt.yaml fine.yaml",
+        "lint fine.yaml --against absent.yaml",
+        "lint -",
+    ],
     "help.txt": ["--help", *(f"{name} --help" for name in main.commands)],
 }
+GIVEN = {"lint -": "kind: ConfigMap\nmetadata: {name: x}\n"}
+"""What commands get on standard input."""
 HOOKS = [
     {"phase": "Before", "template": "set-noout", "timeoutSeconds": 60, "result": "Succeeded"},
     {
@@ -105,7 +120,7 @@ def test_looking(cluster: Cluster, golden: str, monkeypatch: pytest.MonkeyPatch)
     for resource, name, change in CHANGED.get(golden, ()):
         cluster.add(merged(cluster.get(resource, name), change))
     before = copy.deepcopy(cluster.kube._objects)
-    check(golden, (cluster.run(f"nodeupgrade {command}") for command in LOOKING[golden]))
+    check(golden, (cluster.run(f"nodeupgrade {line}", stdin=GIVEN.get(line)) for line in LOOKING[golden]))
     assert cluster.kube._objects == before
 
 
@@ -263,27 +278,6 @@ def test_what_a_cluster_that_does_not_play_along_gets(cluster: Cluster) -> None:
 def test_an_empty_cluster_says_so() -> None:
     empty = Cluster()
     check("empty.txt", map(empty.run, ("nodeupgrade status", "nodeupgrade pause x", "nodeupgrade evidence node-1")))
-
-
-LINTING = [
-    "lint fine.yaml",
-    "lint wrong.yaml",
-    "lint fine.yaml edited.yaml --against fine.yaml",
-    "lint edited.yaml --against live",
-    "lint fine.yaml --against live",
-    "lint edited.yaml --against fine.yaml -o json",
-    "lint broken.yaml",
-    "lint absent.yaml",
-    "lint misspelt.yaml fine.yaml",
-    "lint fine.yaml --against absent.yaml",
-]
-
-
-def test_linting(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(FILES)
-    transcripts = [cluster.run(f"nodeupgrade {command}") for command in LINTING]
-    transcripts.append(cluster.run("nodeupgrade lint -", stdin="kind: ConfigMap\nmetadata: {name: x}\n"))
-    check("lint.txt", transcripts)
 
 
 def test_linting_a_file_reaches_no_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
