@@ -99,9 +99,10 @@ class RestartTuning:
     files: tuple[TuningFile, ...] = ()  # in the order of writing; empty if the runtime is restarted as configured
 
     @property
-    def drop_in(self) -> str | None:
-        """Return the path of the runtime unit's drop-in, if there is one."""
-        return next((file.path for file in self.files if is_drop_in(PurePosixPath(file.path))), None)
+    def override(self) -> str | None:
+        """Return the path of the drop-in that replaces the runtime's command line, if there is one."""
+        drop_ins = (file for file in self.files if is_drop_in(PurePosixPath(file.path)))
+        return next((file.path for file in drop_ins if b"\nExecStart=" in file.content), None)
 
 
 def is_drop_in(path: PurePosixPath) -> bool:

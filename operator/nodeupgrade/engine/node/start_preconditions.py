@@ -37,7 +37,7 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
         planned.digest
     ):
         raise _unsafe(planned, f"{planned.program} was changed")
-    if found := _difference(node, planned, override=plan.tuning.drop_in):
+    if found := _difference(node, planned, override=plan.tuning.override):
         raise _unsafe(planned, found)
 
 

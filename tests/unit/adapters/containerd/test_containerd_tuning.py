@@ -85,7 +85,7 @@ def test_the_drop_in_replaces_the_command() -> None:
 
     config, drop_in = tuning.files
     assert (config.path, config.content) == ("/run/nodeupgrade-containerd.toml", b"x")
-    assert drop_in.path == tuning.drop_in == "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
+    assert drop_in.path == tuning.override == "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
     lines = drop_in.content.decode().splitlines()
     assert lines[1:3] == ["[Service]", "ExecStart="]
     assert lines[3] == f'ExecStart={PROGRAM} --config /run/nodeupgrade-containerd.toml --log-level "50%%"'
