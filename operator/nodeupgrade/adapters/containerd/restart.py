@@ -222,7 +222,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
 
 
-# Gives shims more time to answer a restarted containerd, during a run only.
+# Gives shims more time to answer a restarted containerd, and containerd less time to stop, during a run only.
 #
 # A starting containerd connects to every pod's shim; one that does not answer within five seconds is considered dead,
 # and its containers are killed. On a busy node that costs pods. The limit can be raised only in containerd's
@@ -234,12 +234,14 @@ SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"
 """The raised limit fits into the default kubelet-down budget; a longer wait would roll the run back."""
 VERSIONS = (2, 3)
+STOPS_WITHIN = "10s"
+"""Then systemd kills containerd: it waits up to 120 s for a client that has connected and made no call."""
 
 
 def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) -> RestartTuning:
     """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
     if unit.name != UNIT:  # what is cleaned up without a plan is what lies in the directory of this one
-        return _unchanged(f"it runs as {unit.name}")
+        return RestartTuning(why=f"the runtime is restarted as it is configured: it runs as {unit.name}")
     if (start := read_start(unit.command)) is None:
         return _unchanged(
             f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"
@@ -301,18 +303,20 @@ def only_raises(before: Configuration, after: Configuration) -> bool:
 def raised(start: ContainerdStart, config: bytes) -> RestartTuning:
     """Return the tuning that raises the limit during the run."""
     line = command_line(start.words(str(TUNED_CONFIG)))
-    drop_in = f"# Written by nodeupgrade for the time of one run.\n[Service]\nExecStart=\nExecStart={line}\n"
     return RestartTuning(
         why=f"shims get {RAISED} instead of {USUAL} to answer the restarted runtime",
-        files=(
-            TuningFile(path=str(TUNED_CONFIG), content=config),
-            TuningFile(path=str(DROP_IN), content=drop_in.encode()),
-        ),
+        files=(TuningFile(path=str(TUNED_CONFIG), content=config), _drop_in("ExecStart=", f"ExecStart={line}")),
     )
 
 
 def _unchanged(because: str) -> RestartTuning:
-    return RestartTuning(why=f"shims get no more time than usual to answer the restarted runtime: {because}")
+    why = f"shims get no more time than usual to answer the restarted runtime: {because}"
+    return RestartTuning(why=why, files=(_drop_in(),))
+
+
+def _drop_in(*start: str) -> TuningFile:
+    lines = ("# Written by nodeupgrade for the time of one run.", "[Service]", f"TimeoutStopSec={STOPS_WITHIN}", *start)
+    return TuningFile(path=str(DROP_IN), content="".join(f"{line}\n" for line in lines).encode())
 
 
 def _others(dump: Configuration) -> dict[str, object]:

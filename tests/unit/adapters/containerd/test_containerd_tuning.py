@@ -1,4 +1,7 @@
-"""What is made of the way a unit starts containerd, and of its configuration: which nodes give shims more time."""
+"""What is made of the way a unit starts containerd, and of its configuration: which nodes give shims more time.
+
+None gives containerd more than ten seconds to stop: it would wait for a client that says nothing.
+"""
 
 import tomllib
 from dataclasses import replace
@@ -87,8 +90,8 @@ def test_the_drop_in_replaces_the_command() -> None:
     assert (config.path, config.content) == ("/run/nodeupgrade-containerd.toml", b"x")
     assert drop_in.path == tuning.override == "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
     lines = drop_in.content.decode().splitlines()
-    assert lines[1:3] == ["[Service]", "ExecStart="]
-    assert lines[3] == f'ExecStart={PROGRAM} --config /run/nodeupgrade-containerd.toml --log-level "50%%"'
+    assert lines[1:4] == ["[Service]", "TimeoutStopSec=10s", "ExecStart="]
+    assert lines[4] == f'ExecStart={PROGRAM} --config /run/nodeupgrade-containerd.toml --log-level "50%%"'
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,8 @@ def test_whatever_speaks_against_it_is_said(command: tuple[str, ...], own: bytes
 
     found = find_tuning(program.files, program, unit(*command))
 
-    assert not found.files
+    [drop_in] = found.files
+    assert drop_in.content.decode().splitlines()[1:] == ["[Service]", "TimeoutStopSec=10s"], "it need not wait"
     assert why in found.why
 
 
