@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
@@ -49,9 +50,16 @@ class Forgetful(WriteThrough):
         self.lost: Counter[str] = Counter()
         self._written: Counter[str] = Counter()
 
-    @asynccontextmanager
-    async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
-        yield
+    async def _learnt(self, resource: Resource, name: str, write: Awaitable[Json], *, dry_run: bool = False) -> Json:
+        written = await super()._learnt(resource, name, write, dry_run=dry_run)
+        self._lose_the_first(resource, name)
+        return written
+
+    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+        await super().delete(resource, name, uid=uid)
+        self._lose_the_first(resource, name)
+
+    def _lose_the_first(self, resource: Resource, name: str) -> None:
         self._written[f"{resource.plural} {name}"] += 1
         if resource.plural != EVENTS.plural and self._written[f"{resource.plural} {name}"] % 2:
             self.lost[f"{resource.plural} {name}"] += 1
