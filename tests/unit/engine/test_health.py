@@ -34,8 +34,9 @@ class Starting:
         return self.now >= self.well_from
 
     def log(self, unit: str) -> tuple[str, ...]:
+        """What it wrote before it died, in the log of that start, a moment later."""
         assert unit == UNIT
-        return self.wrote
+        return self.wrote if not self.dies or any(death + 2 <= self.now < death + 10 for death in self.dies) else ()
 
     def status(self, unit: str) -> UnitStatus:
         waiting = any(death <= self.now < death + 10 for death in self.dies)

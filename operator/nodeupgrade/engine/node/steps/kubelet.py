@@ -199,23 +199,27 @@ def wait_until_healthy(
     deadline = node.clock.awake() + timeout
     next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
     pids: set[int] = set()
+    said = ""
     while not node.kubelet.healthy():
         watch()
         now = node.clock.awake()
         if now >= next_look:
             status = node.services.status(unit)
             pids.add(status.main_pid)
-            deaths = max(status.restarts, len(pids - {0}) - 1) + (status.sub_state == "auto-restart")
+            exited = status.sub_state == "auto-restart"
+            if exited:  # what it wrote is in the log only a moment after it has exited
+                said = last_errors(read_log(node, unit)) or said
+            deaths = max(status.restarts, len(pids - {0}) - 1) + exited
             if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
-                raise _did_not_start(
-                    node, unit, f"exits right after its start ({status.active_state}, result {status.result})"
-                )
+                what = f"exits right after its start ({status.active_state}, result {status.result})"
+                raise _did_not_start(node, unit, what, said)
             next_look = now + LOOK_AT_UNIT_SECONDS
         if now >= deadline:
-            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s")
+            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", said)
         node.clock.sleep(POLL_SECONDS)
 
 
-def _did_not_start(node: Node, unit: str, what: str) -> StepFailed:
-    said = last_errors(read_log(node, unit))
+def _did_not_start(node: Node, unit: str, what: str, said: str) -> StepFailed:
+    """Return the error, with the last errors of this kubelet, or else with those ``said`` by an earlier start."""
+    said = last_errors(read_log(node, unit)) or said
     return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{said}", reason=Reason.KUBELET_DID_NOT_START)
