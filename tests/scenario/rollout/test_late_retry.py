@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
+from nodeupgrade.api.task.spec import TaskAction, UpgradeRef, Verdict
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.ports.kube import EVENTS, UPGRADES
+from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
@@ -77,3 +77,31 @@ async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:
 
     assert [action for action in actions if isinstance(action, Claim | Reopen | Admit)] == []
     assert [action.reason for action in actions if isinstance(action, Refuse)] == [Reason.OVERLAP_CONFLICT]
+
+
+async def test_a_failure_stays_on_record_if_its_slot_is_freed_as_a_retry_is_handled() -> None:
+    """The node was in flight when the retry was asked for, so it is not retried, even if its task is gone by then."""
+    scene = Scene(parts={"node-0": Part.ROLL_BACK})
+    for name in ("node-0", "node-1"):
+        await scene.fleet.add_node(name)
+    await scene.apply()
+    released = False
+    while not released:
+        await scene.step()
+        task = (await scene.operator.gather(NAME)).tasks.get(NodeName("node-0"))
+        released = task is not None and task.verdict is not None and task.spec.action is TaskAction.RELEASE
+    await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/retry": "again"}}})
+    assert (await scene.upgrade()).status.in_flight == ("node-0",)
+
+    await scene.step()
+
+    status = (await scene.upgrade()).status
+    assert (status.in_flight, status.last_handled_retry) == ((), "again")
+    assert [(each.node, each.outcome) for each in status.failures] == [("node-0", Verdict.ROLLED_BACK)]
+
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.kube.delete(NODES, "node-0")
+    await scene.finish()
+
+    status = (await scene.upgrade()).status
+    assert (status.failed, status.counts.succeeded, status.counts.pending) == (1, 0, 1)

@@ -153,11 +153,11 @@ def view_rollout(
 ) -> RolloutView:
     """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
 
-    A retry that can be carried out clears them.
+    A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
     """
     rollout = _view(on_record(fleet, freed), spec, now, frozenset(action.node for action in freed))
     if fleet.upgrade.retry_asked and rollout.is_retried:
-        return _view(after_retry(rollout.fleet), spec, now, rollout.freed)
+        return _view(on_record(after_retry(on_record(fleet)), freed), spec, now, rollout.freed)
     return rollout
 
 
