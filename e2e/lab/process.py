@@ -101,12 +101,11 @@ def spawn(argv: Sequence[str], log: Path) -> int:
     return os.posix_spawnp(argv[0], list(argv), dict(os.environ), file_actions=actions, setsid=True)
 
 
-def reap(pid: int) -> None:
-    """Collect ``pid`` if it is a dead child of this process."""
-    try:
+def has_ended(pid: int) -> bool:
+    """Report whether ``pid`` has ended; it is collected if it was a child of this process."""
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
+    return start_time(pid) is None
 
 
 def stat_fields(pid: int, root: Path = Path("/")) -> list[str] | None:

@@ -12,7 +12,7 @@ from e2e.lab import naming
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
 from e2e.lab.host import cgroups, network
-from e2e.lab.process import LITTLE_COLLECTING, reap, run, spawn, start_time, wait_until
+from e2e.lab.process import LITTLE_COLLECTING, has_ended, run, spawn, start_time, wait_until
 
 SPARING = ("env", LITTLE_COLLECTING)
 """What comes before the command lines of control planes."""
@@ -22,11 +22,6 @@ def etcd_binary() -> str | None:
     """Return the path of etcd, or None if this machine has none."""
     given = os.environ.get("NODEUPGRADE_LAB_ETCD")
     return given if given and Path(given).is_file() else shutil.which("etcd")
-
-
-def _ended(pid: int) -> bool:
-    reap(pid)
-    return start_time(pid) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ class ControlPlane:
         if start_time(pid) != started:
             return
         os.kill(pid, signal.SIGKILL)
-        wait_until(f"the end of {name}", lambda: _ended(pid), timeout=10, interval=0.02)
+        wait_until(f"the end of {name}", lambda: has_ended(pid), timeout=10, interval=0.02)
 
     def start_again(self, name: str, binaries: Mapping[str, Path]) -> None:
         """Start one that was stopped."""

@@ -18,7 +18,7 @@ from e2e.lab.binaries import programs
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.host import cgroups
 from e2e.lab.nodes.node import Node
-from e2e.lab.process import reap, run, spawn, start_time, wait_until
+from e2e.lab.process import has_ended, run, spawn, start_time, wait_until
 
 NAME = "registry.example.com"
 USER, PASSWORD = "robot", "secret"
@@ -87,7 +87,7 @@ class Registry:
         if not pid or start_time(pid) != started:
             return
         os.kill(pid, signal.SIGTERM)
-        wait_until("the end of the registry", lambda: _ended(pid), timeout=20, interval=0.02)
+        wait_until("the end of the registry", lambda: has_ended(pid), timeout=20, interval=0.02)
 
     def introduce(self, node: Node) -> None:
         """Let a node know its name, and trust who issued its certificate; restarts the runtime."""
@@ -117,8 +117,3 @@ class Registry:
 
     def _file(self, kind: str) -> Path:
         return self.authority.directory / f"registry.{kind}"
-
-
-def _ended(pid: int) -> bool:
-    reap(pid)
-    return start_time(pid) is None

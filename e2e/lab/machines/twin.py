@@ -16,7 +16,7 @@ from e2e.lab.host import cgroups, network
 from e2e.lab.machines import machinefiles
 from e2e.lab.machines.vmnode import VmNode
 from e2e.lab.nodes.node import Node
-from e2e.lab.process import reap, run, spawn, start_time, undelayed, wait_until
+from e2e.lab.process import has_ended, run, spawn, undelayed, wait_until
 from e2e.lab.runtimes.containerd import CONFIG
 
 # Units that would touch this machine's hardware or network, or wait for what a node in namespaces does not have.
@@ -81,7 +81,7 @@ class Twin(Node):
         if (known := self.directory / "server").exists():
             server = int(known.read_text())
             os.kill(server, signal.SIGTERM)
-            wait_until("the end of what serves its disk", lambda: _ended(server), timeout=30, interval=0.05)
+            wait_until("the end of what serves its disk", lambda: has_ended(server), timeout=30, interval=0.05)
             known.unlink()
 
     def _is_unmounted(self) -> bool:
@@ -103,8 +103,3 @@ def twin_of(machine: VmNode) -> Iterator[Twin]:
                 node.end()
     finally:
         network.destroy_node(machine.lab, machine.name)
-
-
-def _ended(pid: int) -> bool:
-    reap(pid)
-    return start_time(pid) is None

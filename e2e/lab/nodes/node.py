@@ -17,15 +17,9 @@ from e2e.lab.host import cgroups, network
 from e2e.lab.nodes import baseroot, kubeadmfiles, nodefiles, nodeimages
 from e2e.lab.nodes.nodeboot import boot_command, check_cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot, compare
-from e2e.lab.process import child_of, patience, reap, run, spawn, start_time, wait_until
+from e2e.lab.process import child_of, has_ended, patience, run, spawn, start_time, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import LabRuntime, runtime_named
-
-
-def _ended(pid: int) -> bool:
-    reap(pid)
-    return start_time(pid) is None
-
 
 PLENTY_OF_INOTIFY = 1024
 
@@ -251,7 +245,7 @@ class Node:
             cgroups.freeze(self.cgroup)  # or some would see others die before them
         cgroups.destroy(self.cgroup)
         if record.launcher:
-            wait_until("the end of the node's launcher", lambda: _ended(record.launcher), timeout=10, interval=0.02)
+            wait_until("the end of the node's launcher", lambda: has_ended(record.launcher), timeout=10, interval=0.02)
         self._write(replace(record, pid=0, started=0, launcher=0))
 
     def load_images(self) -> None:
