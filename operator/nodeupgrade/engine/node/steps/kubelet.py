@@ -207,8 +207,8 @@ def wait_until_healthy(
             status = node.services.status(unit)
             pids.add(status.main_pid)
             exited = status.sub_state == "auto-restart"
-            if exited:  # what it wrote is in the log only a moment after it has exited
-                said = last_errors(read_log(node, unit)) or said
+            if exited and not said:  # what it wrote is in the log only a moment after it has exited
+                said = last_errors(read_log(node, unit))
             deaths = max(status.restarts, len(pids - {0}) - 1) + exited
             if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
                 what = f"exits right after its start ({status.active_state}, result {status.result})"
