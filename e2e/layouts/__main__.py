@@ -1,4 +1,4 @@
-"""Upgrade nodes of all layouts there and back, twice, beside a control, and print how each ended."""
+"""Upgrade nodes of all layouts there and back beside a control, and print how each ended."""
 
 import fnmatch
 import time
@@ -59,7 +59,7 @@ class Row:
 def main(
     *, pods: int, rounds: int, control: bool, only: str, name: str, part: str, output: Path | None
 ) -> None:  # fmt: skip
-    """Upgrade nodes of all layouts there and back, twice, beside a control, and print how each ended."""
+    """Upgrade nodes of all layouts there and back, beside a control, and print how each ended."""
     rows = list[Row]()
     first, step = (int(number) for number in part.split("/"))
     chosen = [layout for layout in LAYOUTS if fnmatch.fnmatch(layout.name, only)]
