@@ -20,5 +20,7 @@ def connect(
     Raises:
         NoClusterError: There is no usable kubeconfig.
     """
-    patience = request_seconds and Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2)
-    return KubeClient.open(kubeconfig, context, patience or None)
+    if request_seconds is None:
+        return KubeClient.open(kubeconfig, context)
+    patience = Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2)
+    return KubeClient.open(kubeconfig, context, patience)
