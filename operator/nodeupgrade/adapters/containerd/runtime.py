@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
@@ -26,7 +25,6 @@ from nodeupgrade.domain.node.runtime import (
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage
 
-SOCKET = Path("/run/containerd/containerd.sock")
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 
 

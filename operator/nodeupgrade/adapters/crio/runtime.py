@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
 from nodeupgrade.adapters.cri.runtime import CriRuntime
@@ -16,8 +16,6 @@ from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage
-
-SOCKET = Path("/var/run/crio/crio.sock")
 
 
 class CrioRuntime(CriRuntime):
