@@ -83,9 +83,9 @@ class SpecificationStore(HashStore[StoredSpecification]):
         Raises:
             ContainerGone: there is no such container.
         """
-        before, text = decoded(image), self.text(image)
-        if self._files.read(text.path) is None:
-            raise text.gone()
+        before = decoded(image)
+        if self._files.read(before.config_path) is None:
+            raise self.text(image).gone()
         container, sandbox = self._is_wrong(image, before)
         if container:
             self._put(before.state_path, before.state, image.container_id)
