@@ -69,6 +69,11 @@ def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
     return f"{_first_words(text, length - len(end) - 1)}…{end}"
 
 
+def uid_kept(uid: str) -> str:
+    """Return the UID of a Node as the status keeps it."""
+    return uid[:UID_LENGTH]
+
+
 def _first_words(text: str, length: int) -> str:
     cut = text.rfind(" ", length * 3 // 4, length + 1)
     return text[: length if cut < 0 else cut].rstrip(" ,;:(")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten, uid_kept
 from nodeupgrade.api.reasons import Reason, sentence, with_remedy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
@@ -29,7 +29,6 @@ from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
-from nodeupgrade.domain.rollout.failures import uid_kept
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 
 AGENT_MAY_TAKE = timedelta(minutes=3)

@@ -15,8 +15,8 @@ from nodeupgrade.api.limits import (
     FAILURE_MESSAGE_LENGTH,
     FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
-    UID_LENGTH,
     shorten,
+    uid_kept,
 )
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunKind, Verdict
@@ -51,11 +51,6 @@ def next_look(task: Task) -> datetime | None:
     if verdict.reason not in PASSING or earlier >= len(DELAYS):
         return None
     return verdict.decided_at + DELAYS[earlier]
-
-
-def uid_kept(uid: str) -> str:
-    """Return the UID of a Node as the status keeps it."""
-    return uid[:UID_LENGTH]
 
 
 def wave_kept(wave: str) -> str:

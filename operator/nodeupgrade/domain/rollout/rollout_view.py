@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodeupgrade.api.limits import uid_kept
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -22,7 +23,6 @@ from nodeupgrade.domain.rollout.failures import (
     kept,
     next_look,
     on_record,
-    uid_kept,
     wave_kept,
 )
 from nodeupgrade.domain.rollout.membership import needs_claim, unassigned_members

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodeupgrade.api.limits import UID_LENGTH
+from nodeupgrade.api.limits import uid_kept
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -98,7 +98,7 @@ class FleetSnapshot:
         if (node := self.nodes.get(name)) is None:
             return None
         own = (each for each in self.upgrade.status.failures if each.node == name and each.outcome is not None)
-        return next((each for each in own if each.uid == node.uid[:UID_LENGTH]), None)
+        return next((each for each in own if each.uid == uid_kept(node.uid)), None)
 
     def setback_of(self, action: NodeAction) -> Setback | None:
         """Return the setback of this action for its node, or None."""
