@@ -83,8 +83,8 @@ class RolloutController:
             self.snapshots.forget(name)
             self.snapshots.health.forget(name)
             return Result(over=True)
-        upgrade = fleet.upgrade
-        memory.waiting = {node: action for node, action in memory.waiting.items() if node in fleet.in_flight}
+        upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
+        memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
         # Whatever becomes of the plan, they go on.
