@@ -22,7 +22,6 @@ from nodeupgrade.domain.check import Check
 from nodeupgrade.engine.rollout import node_controller, rollout_controller
 from tests.scenario.rollout.harness import Scene
 
-MOST_ROOMS, MOST_STAYS = 15, 25
 HOUSE = [importlib.import_module(f"{rollout.__name__}.{each.name}") for each in pkgutil.iter_modules(rollout.__path__)]
 
 
@@ -75,9 +74,40 @@ def walked(walks: list[list[str]], decide: Callable[..., Any]) -> Callable[..., 
     return decide_and_note
 
 
-@pytest.mark.parametrize(("controller", "name"), [(rollout_controller, "plan"), (node_controller, "advance")])
+def test_control_a_detour_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide() -> None:
+        go_elsewhere()
+        follow_a_rule()
+        go_on()
+
+    def go_elsewhere() -> None:
+        go_on()
+
+    def go_on() -> None:
+        pass
+
+    def follow_a_rule() -> None:
+        go_unseen()
+
+    def go_unseen() -> None:
+        pass
+
+    rooms = {decide: "own", go_elsewhere: "detour", go_on: "own", follow_a_rule: "rules", go_unseen: "hidden"}
+    for function, room in rooms.items():
+        monkeypatch.setitem(ROOM_OF, function.__code__, room)
+    monkeypatch.setattr(f"{__name__}.RULES", frozenset({follow_a_rule.__code__}))
+    walks = list[list[str]]()
+    walked(walks, decide)()
+
+    assert walks == [["own", "detour", "own"]]
+
+
+@pytest.mark.parametrize(
+    ("controller", "name", "most_rooms", "most_stays"),
+    [(rollout_controller, "plan", 15, 25), (node_controller, "advance", 7, 12)],
+)
 async def test_a_decision_reads_from_top_to_bottom(
-    controller: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+    controller: ModuleType, name: str, most_rooms: int, most_stays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walks = list[list[str]]()
     monkeypatch.setattr(controller, name, walked(walks, getattr(controller, name)))
@@ -87,5 +117,5 @@ async def test_a_decision_reads_from_top_to_bottom(
     await scene.run()
 
     assert (await scene.upgrade()).status.phase == "Succeeded"
-    assert [walk for walk in walks if len(set(walk)) > MOST_ROOMS or len(walk) > MOST_STAYS] == []
+    assert [walk for walk in walks if len(set(walk)) > most_rooms or len(walk) > most_stays] == []
     assert max(map(len, walks)) > 2, "nothing was followed"
