@@ -86,7 +86,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     status = summarise(fleet, told, decision, reopened=rollout.is_retried or rollout.is_called_off)
     events = new_events(told, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
-    return Plan(actions=actions, unread=tuple(member.node for member in chosen if member not in ready))
+    return Plan(actions=actions, unread=tuple(member.node for member in chosen if member.node not in fleet.pods))
 
 
 def _prepared(
