@@ -67,7 +67,7 @@ class Problem:
 @cache
 def schema_of(kind: type, *, by_people: bool = False) -> Schema:
     """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
-    return replace(_schema(kind, by_people), default=together(marks_of(kind)).default)
+    return _schema(kind, by_people)
 
 
 def frozen(schema: Schema, key: str = "") -> Schema:
@@ -111,11 +111,11 @@ def _schema(hint: Any, by_people: bool) -> Schema:
 
 
 def _made(declared: Field, kind: Type, **more: Any) -> Schema:
-    """Return a schema with what is declared; a default is filled in only where ``_object`` says so."""
+    """Return a schema with what is declared; of a default, ``_object`` says whether it is filled in."""
     schema = Schema(**{each.name: getattr(declared, each.name) for each in fields(declared)} | more, type=kind)
     if {Type.ARRAY: schema.max_items, Type.MAP: schema.max_properties}.get(kind, 0) is None:
         raise TypeError(f"a list needs max_items, and a map max_properties: {schema.description}")
-    return replace(schema, default=None)
+    return schema
 
 
 def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
@@ -147,23 +147,21 @@ def _object(kind: type, declared: Field, by_people: bool) -> Schema:
     hints = typing.get_type_hints(kind, include_extras=True)
     properties, required = {}, []
     for each in fields(typing.cast("Any", kind)):
-        inside = together(_annotations(hints[each.name])[1])
-        schema = _schema(hints[each.name], by_people)
-        name = field_name(each.name)
-        if each.default is MISSING and each.default_factory is MISSING:
+        schema, name = _schema(hints[each.name], by_people), field_name(each.name)
+        optional = each.default is not MISSING or each.default_factory is not MISSING
+        if not optional:
             required.append(name)
-        elif inside.defaulted or (by_people and inside.defaulted is None and each.default is not None):
-            schema = replace(schema, default=_default(each, schema, inside))
-        if inside.resolved and schema.type is Type.OBJECT:
-            schema = _resolved(schema)
-        properties[name] = schema
+        by_default = by_people and schema.defaulted is None and each.default is not None
+        filled = optional and (schema.defaulted or by_default)
+        schema = replace(schema, default=_default(each, schema) if filled else None)
+        properties[name] = _resolved(schema) if schema.resolved and schema.type is Type.OBJECT else schema
     in_order = {name: properties[name] for name in dict.fromkeys((*declared.first, *properties))}
     return _made(declared, Type.OBJECT, properties=in_order, required=tuple(required))
 
 
-def _default(each: "DataclassField[Any]", schema: Schema, declared: Field) -> object:
-    if declared.default is not None:
-        return declared.default
+def _default(each: "DataclassField[Any]", schema: Schema) -> object:
+    if schema.default is not None:
+        return schema.default
     if schema.type is Type.OBJECT and not schema.rules:
         return {}  # the API server fills in nested defaults, but evaluates the rules of a default before it does
     return to_json(each.default if each.default_factory is MISSING else each.default_factory())
