@@ -143,6 +143,14 @@ def additions_only(message: str) -> TransitionRule:
     return TransitionRule("oldSelf.all(item, item in self)", message)
 
 
+def one_of(*names: str) -> Rule:
+    """Return the rule that exactly one of these fields is set."""
+    return Rule(
+        f"[{', '.join(f'has(self.{name})' for name in names)}].filter(set, set).size() == 1",
+        f"exactly one of {', '.join(names[:-1])} and {names[-1]} is needed",
+    )
+
+
 def keys_match(pattern: str, message: str) -> Rule:
     """Return the rule that all keys of a map match a pattern."""
     return Rule(f"self.all(key, key.matches('^{pattern}$'))", message)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import SHA256, Field, Rule, declared
+from nodeupgrade.api.field import SHA256, Field, Rule, declared, one_of
 from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
 
 _SEGMENT: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
@@ -41,8 +41,6 @@ MOST_FILES: Final = 16
 LARGEST_FILE: Final = 1024 * 1024
 """Bytes; also about the most that a ConfigMap or Secret holds."""
 
-SOURCES: Final = ("configMapKeyRef", "secretKeyRef", "imagePath")
-
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*"
 """Neither ``..`` nor a hidden file: those of a run are hidden."""
 _PLACES: Final = (
@@ -75,10 +73,7 @@ class KeyReference:
 
 
 @declared(
-    Rule(
-        f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
-        f"exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]} is needed",
-    ),
+    one_of("configMapKeyRef", "secretKeyRef", "imagePath"),
     Rule(
         f"!self.path.startsWith('{STATIC_PODS}')",
         "static pods are no files of the kubelet; change their manifests at another time",

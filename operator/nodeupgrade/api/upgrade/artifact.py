@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
-from nodeupgrade.api.field import SHA256, Field, Rule, declared, keys_match
+from nodeupgrade.api.field import SHA256, Field, declared, keys_match, one_of
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
-
-SOURCES: Final = ("image", "platforms", "preStaged")
 
 _SHA256 = SHA256.overridden(Field("SHA-256 of the file, in hexadecimal, as printed by sha256sum."))
 _PATH = Field(
@@ -79,10 +77,7 @@ class PreStagedFile:
 @declared(
     "Where the kubelet binary comes from. Exactly one source must be set, and each has a digest.",
     Field(expected="one of image, platforms and preStaged"),
-    Rule(
-        f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
-        "exactly one of image, platforms and preStaged is needed",
-    ),
+    one_of("image", "platforms", "preStaged"),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
