@@ -235,7 +235,7 @@ def _message(text: str) -> str:
 
 def _guardable(pod: Json) -> bool:
     view = parse_pod(pod)
-    return view.ready and view.whole and not (view.terminating or view.finished) and view.exposure > MARGIN
+    return view.ready and view.whole and not view.leaving and view.exposure > MARGIN
 
 
 def _pod_trial(pod: Json) -> Trial:

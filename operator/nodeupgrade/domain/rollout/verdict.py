@@ -297,7 +297,7 @@ def restarted(
 
 def no_longer_ready(baseline: Baseline, pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return the pods that were Ready and are not now, except those that are terminating or finished."""
-    unready = (pod for pod in pods if not (pod.ready or pod.terminating or pod.finished))
+    unready = (pod for pod in pods if not (pod.ready or pod.leaving))
     return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
 
 

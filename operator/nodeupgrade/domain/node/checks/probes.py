@@ -119,7 +119,7 @@ def _not_refused(facts: Traffic) -> list[_Running]:
 
 def _running(pods: Iterable[Pod]) -> Iterator[_Running]:
     for pod in pods:
-        if pod.finished or pod.terminating:
+        if pod.leaving:
             continue
         states = pod.states
         for container in pod.containers:
