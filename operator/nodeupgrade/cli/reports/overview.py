@@ -13,7 +13,7 @@ from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard, StepResult, StepStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.status import ConditionType, Counts, NodeFailure, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.status import ConditionType, NodeFailure, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
@@ -105,16 +105,6 @@ def overview(upgrade: Upgrade, tasks: Mapping[str, Task], now: datetime) -> Over
     return Overview(upgrade=upgrade, flying=flying, estimate=_estimate(upgrade, now), tasks=tasks)
 
 
-def finished_nodes(counts: Counts) -> int:
-    """Count the nodes whose run has ended, whatever the outcome."""
-    return counts.succeeded + counts.failed + counts.rolled_back + counts.rollback_failed
-
-
-def failed_nodes(counts: Counts) -> int:
-    """Count the nodes that failed; refused ones were left untouched."""
-    return counts.failed + counts.rolled_back + counts.rollback_failed
-
-
 def _flying(node: str, task: Task | None, now: datetime) -> Flying:
     if task is None:
         return Flying(node=node, phase="Admitted")
@@ -133,8 +123,8 @@ def _flying(node: str, task: Task | None, now: datetime) -> Flying:
 
 def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
     """Project the rate so far; None before the first node is done, and while the rollout does not progress."""
-    status = upgrade.status
-    done, left = finished_nodes(status.counts), status.counts.pending + status.counts.in_progress
+    status, counts = upgrade.status, upgrade.status.counts
+    done, left = counts.succeeded + counts.all_failed, counts.pending + counts.in_progress
     at_work = status.holds(ConditionType.RECONCILING) and not upgrade.braked
     if status.started_at is None or not done or not left or not at_work:
         return None

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
-from nodeupgrade.cli.reports.overview import Branch, Flying, Overview, failed_nodes, tree
+from nodeupgrade.cli.reports.overview import Branch, Flying, Overview, tree
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BAR_WIDTH,
@@ -56,7 +56,7 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             each.version,
             coloured(status.phase or "Pending"),
             _progress(status.counts, SHORT_BAR),
-            _alarming(failed_nodes(status.counts)),
+            _alarming(status.counts.all_failed),
             _alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
             since(each.upgrade.created_at, now),
@@ -84,7 +84,7 @@ def line(seen: Overview) -> str:
         parts.append(f"wave {wave.name} ({wave.index} of {wave.of})")
     if seen.flying:
         parts.append(f"in flight: {', '.join(f'{each.node} {spaced(each.phase)}' for each in seen.flying)}")
-    if failed := failed_nodes(status.counts):
+    if failed := status.counts.all_failed:
         parts.append(f"{counted(failed, 'node')} failed")
     if status.containers.restarted:
         parts.append(f"{counted(status.containers.restarted, 'container')} restarted")
@@ -153,7 +153,7 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
 
 def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
     done = counts.succeeded + counts.skipped
-    drawn = bar(done, counts.in_progress, failed_nodes(counts) + counts.refused, counts.total, width)
+    drawn = bar(done, counts.in_progress, counts.all_failed + counts.refused, counts.total, width)
     return Text.assemble(drawn, f" {done}/{counts.total}")
 
 
