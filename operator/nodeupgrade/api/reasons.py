@@ -9,7 +9,7 @@ from typing import Self
 
 from nodeupgrade.api.runtimes import supported_runtimes
 
-__all__ = ["NOTHING_TO_DO", "Reason", "Severity", "counted", "sentence", "with_remedy"]
+__all__ = ["NOTHING_TO_DO", "Reason", "Severity", "counted", "known_reason", "sentence", "with_remedy"]
 
 NOTHING_TO_DO = "nothing to do"
 
@@ -377,6 +377,11 @@ class Reason(StrEnum):
     WAVE_COMPLETED = "WaveCompleted", "every node of a wave is finished, skipped or refused"
     UNKNOWN_WAVE = "UnknownWave", "an approval names a wave that does not exist", "correct the name"
     # fmt: on
+
+
+def known_reason(text: str | None) -> Reason | None:
+    """Return a reason that was stored or reported; ``None`` if there is none, or one of another version."""
+    return next((reason for reason in Reason if reason == text), None)
 
 
 def sentence(reason: Reason, because: str) -> str:

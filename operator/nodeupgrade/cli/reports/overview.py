@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
+from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard, StepResult, StepStatus
@@ -216,7 +216,7 @@ def _judged(node: str, findings: Iterable[Finding]) -> Iterator[Todo]:
 
 
 def _reported(node: str, hazard: ReportedHazard) -> Todo:
-    known = Reason(hazard.reason) if hazard.reason in set(Reason) else None
+    known = known_reason(hazard.reason)
     skipped = known is not None and known.severity is Severity.SKIP
     return Todo(
         nodes=(node,),

@@ -8,7 +8,7 @@ from itertools import groupby
 from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason, counted, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
@@ -83,8 +83,9 @@ def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Ite
         yield "Waits for", Text(seat.waits, BUSY)
     if seat.reason:
         yield "Because", f"{seat.reason}: {seat.message}" if seat.message else seat.reason
-        if seat.place is Place.FINISHED and seat.reason in set(Reason) and seat.reason != Reason.SUCCEEDED:
-            yield "Do", Reason(seat.reason).remedy
+        known = known_reason(seat.reason)
+        if seat.place is Place.FINISHED and known is not None and known is not Reason.SUCCEEDED:
+            yield "Do", known.remedy
 
 
 def _task(shown: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
@@ -176,7 +177,7 @@ class Failure:
     @property
     def explanation(self) -> Reason | None:
         """What the reason means and what to do; None for a reason of a newer version."""
-        return Reason(self.reason) if self.reason in set(Reason) else None
+        return known_reason(self.reason)
 
     def document(self) -> Json:
         """Return it as JSON."""

@@ -12,14 +12,13 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 
 from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.errors import Inconsistent
 
 JOURNAL_SCHEMA = 1
 CHANGED = "changed"
-_REASONS = frozenset(Reason)
 
 
 class Mark(StrEnum):
@@ -65,7 +64,7 @@ class Record:
     @property
     def known_reason(self) -> Reason:
         """Return its reason; that of any failure where there is none that this version knows."""
-        return Reason(self.reason) if self.reason in _REASONS else Reason.STEP_FAILED
+        return known_reason(self.reason) or Reason.STEP_FAILED
 
     @property
     def changed(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -20,7 +20,6 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Wait
 from nodeupgrade.domain.rollout.counting import Tally
 from nodeupgrade.domain.rollout.health import HealthState, status_of
-from nodeupgrade.domain.rollout.node_state import known_reason
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelet import probe_delay
@@ -259,7 +258,7 @@ def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding,
     before = fleet.upgrade.status.condition(ConditionType.IMPEDED)
     if by_node or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
         return tuple(by_node[node] for node in sorted(by_node))
-    return (Finding(reason=known_reason(before.reason), detail=before.message, remedy=""),)
+    return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
 
 
 def _summed_up(findings: tuple[Finding, ...]) -> str:

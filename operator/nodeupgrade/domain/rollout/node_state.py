@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, Severity, sentence
+from nodeupgrade.api.reasons import Reason, Severity, known_reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
@@ -144,7 +144,7 @@ def node_state(
         if planning:
             return member(Place.CHECKED)
     if record is not None and not _is_held_at_retry(fleet, spec, node, now):
-        return member(Place.FINISHED, known_reason(record.reason), record.message)
+        return member(Place.FINISHED, known_reason(record.reason) or Reason.FAILED, record.message)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
@@ -164,11 +164,3 @@ def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | 
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
-
-
-def known_reason(text: str) -> Reason:
-    """Return a reason that was stored; one that another version has stored may be unknown here."""
-    try:
-        return Reason(text)
-    except ValueError:
-        return Reason.FAILED

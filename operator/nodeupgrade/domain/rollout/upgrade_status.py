@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -28,7 +28,7 @@ from nodeupgrade.domain.rollout.conditions import (
 )
 from nodeupgrade.domain.rollout.counting import Tally
 from nodeupgrade.domain.rollout.health import told_end
-from nodeupgrade.domain.rollout.node_state import NodeState, Place, known_reason
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
@@ -274,7 +274,7 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     """Return the final state, once no node is left to upgrade."""
     members = tuple(rollout.members.values())
     unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
-    unsuccessful += [(known_reason(each.reason), each.message) for each in rollout.departed.listed]
+    unsuccessful += [(known_reason(each.reason) or Reason.FAILED, each.message) for each in rollout.departed.listed]
     if number := len(unsuccessful) + rollout.departed.more.failed + rollout.departed.more.refused:
         others = Reason.NODES_FAILED if counts.all_failed else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
