@@ -311,8 +311,11 @@ def owner_of(pod: Pod) -> str:
 
 def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Finding, ...]:
     """Add to findings about a pod, or a container of one, whose pod it is."""
-    owners = {str(pod): owner_of(pod) for pod in pods}
-    return tuple(replace(each, owner=owners.get(pod_of(each.subject), each.owner)) for each in findings)
+    by_name = {str(pod): pod for pod in pods}
+    return tuple(
+        each if (pod := by_name.get(pod_of(each.subject))) is None else replace(each, owner=owner_of(pod))
+        for each in findings
+    )
 
 
 def _controller(pod: Pod) -> Json | None:
