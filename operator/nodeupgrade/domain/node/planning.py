@@ -138,7 +138,7 @@ def _pins(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[
 
     Without another minor version or other feature gates no UID changes, so nothing needs to be added.
     """
-    current, gates, known = facts.kubelet.current, facts.readiness.layout.gates, _known_of(facts)
+    current, gates, known = facts.current, facts.gates, _known_of(facts)
     moves = current is not None and (current.minor != facts.target.minor or layout.gates != gates)
     if facts.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:
         return plan_recreation(static, moves=moves), static.findings if moves else ()
@@ -169,7 +169,7 @@ def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
 
 
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
-    current = facts.kubelet.current
+    current = facts.current
     if current is not None:
         with suppress(UnsupportedKubelet):  # reported by the preflight
             found = plan_rewriting(
@@ -192,7 +192,7 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
 def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
     """Assemble the plan; ``None`` if a kubelet program vanished meanwhile."""
     request, facts = examination.request, examination.facts
-    kubelet, current = facts.kubelet, facts.kubelet.current
+    kubelet, current = facts.kubelet, facts.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
         return None
     recreated = tuple(pod.uid for pod in examination.pins.recreated)

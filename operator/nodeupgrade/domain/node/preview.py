@@ -40,7 +40,7 @@ def preview(examination: Examination) -> Preview | None:
 
     The agent's own pod is left out: it is gone before anything else happens.
     """
-    current, target = examination.facts.kubelet.current, examination.facts.target
+    current, target = examination.facts.current, examination.facts.target
     if current is None or not (_is_known(current) and _is_known(target)):
         return None
     planned = [

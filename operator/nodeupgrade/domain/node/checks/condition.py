@@ -132,7 +132,7 @@ def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
 @check(Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, history.RESIZE_POLICY_ACTED_ON)  # fmt: skip
 def resizes_are_over(facts: NodeFacts) -> Iterator[Found]:
     """No resize is pending or in progress that restarts a container once the new kubelet gets to it."""
-    if facts.kubelet.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.kubelet.current):
+    if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
         return
     for pod in active(facts):
         restarting = [container.name for container in pod.containers if _is_restarted_by_a_resize(container.spec)]

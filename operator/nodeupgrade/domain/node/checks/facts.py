@@ -195,7 +195,7 @@ class NodeFacts:
             pods=self.pods,
             settings=layout.settings,
             gates=layout.gates,
-            current=self.kubelet.current,
+            current=self.current,
             target=self.target,
             host=self.host,
             state=self.readiness.state,
@@ -205,9 +205,9 @@ class NodeFacts:
     @property
     def way_back(self) -> Admission:
         """Return the facts on which the admission of pods by the old kubelet depends, with the old files."""
-        if self.files is None or self.kubelet.current is None:
+        if self.files is None or self.current is None:
             return self.admission
-        before, current = self.files.before, self.kubelet.current
+        before, current = self.files.before, self.current
         return replace(
             self.admission, settings=before.settings, gates=before.gates, current=current, target=current, alone=False
         )

@@ -69,7 +69,7 @@ def accepted_hashes_were_compared(facts: Proof) -> Iterator[Found]:
     A kubelet that does not accept them ends these containers as soon as it synchronises their pods. So that they run
     beside a kubelet which has synchronised every pod shows that it accepts them, also after a rollback.
     """
-    current, ran = facts.node.kubelet.current, facts.node.kubelet_ran
+    current, ran = facts.node.current, facts.node.kubelet_ran
     own = None if current is None else current.series
     others = [c for c in facts.rewriting.containers if c.compared and c.written_by not in {own, None}]
     if others and (ran is None or ran < COMPARED_WITHIN):

@@ -29,7 +29,7 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
         yield f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
     elif facts.kubelet.program is None:
         yield "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
-    elif facts.kubelet.current is None:
+    elif facts.current is None:
         yield f"{facts.kubelet.program} does not say which kubelet version it is"
 
 
@@ -42,7 +42,7 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
 )
 def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     """Both kubelet versions are supported, and the target is newer, or older where ``allowDowngrade`` permits it."""
-    current = facts.kubelet.current
+    current = facts.current
     for version in (current, facts.target):
         try:
             if version is not None:

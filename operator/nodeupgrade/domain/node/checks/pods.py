@@ -114,7 +114,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
     The class is part of the cgroup's path, and a kubelet kills a pod whose cgroup it does not find. From 1.16 on init
     containers count for the class (kubernetes #75223).
     """
-    current = facts.kubelet.current
+    current = facts.current
     if current is None:
         return
     for pod in facts.running_pods():
@@ -138,8 +138,8 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
 )
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
     """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
-    current = facts.kubelet.current
-    if current is None or facts.readiness.layout.gates.get("InPlacePodVerticalScaling") is False:
+    current = facts.current
+    if current is None or facts.gates.get("InPlacePodVerticalScaling") is False:
         return
     for instance, pod, container in facts.running_containers():
         try:
@@ -166,8 +166,8 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
 @check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
 def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
     """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
-    kubelets = (version for version in (facts.kubelet.current, facts.target) if version is not None)
-    gates = facts.readiness.layout.gates
+    kubelets = (version for version in (facts.current, facts.target) if version is not None)
+    gates = facts.gates
     rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
     for pod in facts.running_pods():
         conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
@@ -195,7 +195,7 @@ def placements_are_met(facts: NodeFacts) -> Iterator[Found]:
 @check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
 def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod tolerates the node's NoExecute taints; static pods need not."""
-    versions = (version for version in (facts.kubelet.current, facts.target) if version is not None)
+    versions = (version for version in (facts.current, facts.target) if version is not None)
     if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
         return
     node = view_node(dict(facts.node))
@@ -240,7 +240,7 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Found]:
 
     Kubelets from 1.31 on replace a container of such a pod only if its name or image changes.
     """
-    current = facts.kubelet.current
+    current = facts.current
     if current is None or not changes.NAME_AND_IMAGE_HASHED.applies_to(current):
         return
     for each in facts.edited:
@@ -266,7 +266,7 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Found]:
     version has `metadata.uid` after a run.
     """
     made = sorted(str(pod) for pod in facts.pods if any(key.startswith(KUBEADM) for key in pod.annotations))
-    current = facts.kubelet.current
+    current = facts.current
     if not made or current is None:
         return
     detail = (

@@ -251,7 +251,7 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
     Returns:
         ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
     """
-    settings, driver = facts.readiness.layout.settings, facts.readiness.cgroup_driver
+    settings, driver = facts.settings, facts.readiness.cgroup_driver
     if driver is None or not places.manages_cgroups(settings):
         return None
     base = places.all_pods(settings, driver)
@@ -300,7 +300,7 @@ def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:
 
 def _class(pod: Pod, facts: NodeFacts) -> QosClass | None:
     try:
-        return qos_class(pod.raw, facts.kubelet.current or facts.target)
+        return qos_class(pod.raw, facts.current or facts.target)
     except (UnreadablePod, UnsupportedKubelet):  # reported by pods_keep_their_cgroup and versions_are_known
         return None
 
@@ -336,7 +336,7 @@ def look_at_volumes(host: HostView, facts: NodeFacts) -> Volumes:
     """Gather the facts about volumes that are not known yet."""
     return Volumes(
         mounted=mounted_volumes(mounts(host.files)),
-        claims=tuple(_claims(host, facts)) if heeds_deletion(facts.target, facts.kubelet.current) else (),
+        claims=tuple(_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
         selinux=(host.files.read(SELINUX) or b"").strip() == b"1",
     )
 
