@@ -62,7 +62,7 @@ def wait(kubelet: Starting, *, forgiving: bool) -> None:
         shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         packages=cast("object", None),  # type: ignore[arg-type]  # likewise
     )
-    wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving)
+    wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving, watch=lambda: None)
 
 
 def test_a_new_kubelet_that_dies_twice_is_given_up_at_once() -> None:

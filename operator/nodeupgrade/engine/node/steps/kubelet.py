@@ -180,13 +180,7 @@ LOOK_AT_UNIT_SECONDS = 1.0
 DEATHS_TOLERATED = 1
 
 
-def nothing() -> None:
-    """Do nothing."""
-
-
-def wait_until_healthy(
-    node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None] = nothing
-) -> None:
+def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None]) -> None:
     """Return once ``/healthz`` answers ok.
 
     A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
