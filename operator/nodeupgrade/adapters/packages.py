@@ -66,7 +66,8 @@ class NodePackages:
             done = self._program.run((*RPM_QUERY, str(path)), environment=ENGLISH)
         except (OSError, StepFailed):
             return None
-        return rpm_owners(path, done.returncode, done.stdout.decode(errors="replace"))
+        output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+        return rpm_owners(path, done.returncode, output, errors)
 
     def state(self) -> DpkgState:
         return DpkgState(

@@ -27,10 +27,12 @@ class MeaninglessFlag:
     boolean: bool = False  # whether the flag takes no separate value
 
 
+TRUE = frozenset({"", "true", "True", "TRUE", "t", "T", "1"})
+FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})
+"""Values of flags without a separate value, as Go's ``strconv.ParseBool`` takes them."""
+
 MEANINGLESS = (
-    MeaninglessFlag(
-        name="allow-privileged", since=history.ALLOW_PRIVILEGED_REMOVED, values=frozenset({"", "true"}), boolean=True
-    ),
+    MeaninglessFlag(name="allow-privileged", since=history.ALLOW_PRIVILEGED_REMOVED, values=TRUE, boolean=True),
     MeaninglessFlag(name="network-plugin", since=history.DOCKERSHIM_REMOVED, remote_only=True),
     MeaninglessFlag(name="network-plugin-mtu", since=history.DOCKERSHIM_REMOVED, remote_only=True),
     MeaninglessFlag(name="cni-bin-dir", since=history.DOCKERSHIM_REMOVED, remote_only=True),
@@ -43,16 +45,10 @@ MEANINGLESS = (
         name="container-runtime", since=history.CONTAINER_RUNTIME_FLAG_REMOVED, values=frozenset({"remote"})
     ),
     MeaninglessFlag(name="pod-infra-container-image", since=history.PAUSE_IMAGE_FLAG_REMOVED, remote_only=True),
+    MeaninglessFlag(name="logtostderr", since=history.LOGGING_FLAGS_REMOVED, values=TRUE, boolean=True),
     *(
-        MeaninglessFlag(name=name, since=history.LOGGING_FLAGS_REMOVED, values=default, boolean=True)
-        for name, default in (
-            ("logtostderr", frozenset({"", "true"})),
-            ("alsologtostderr", frozenset({"false"})),
-            ("add-dir-header", frozenset({"false"})),
-            ("one-output", frozenset({"false"})),
-            ("skip-headers", frozenset({"false"})),
-            ("skip-log-headers", frozenset({"false"})),
-        )
+        MeaninglessFlag(name=name, since=history.LOGGING_FLAGS_REMOVED, values=FALSE, boolean=True)
+        for name in ("alsologtostderr", "add-dir-header", "one-output", "skip-headers", "skip-log-headers")
     ),
     *(
         MeaninglessFlag(name=name, since=history.CADVISOR_FLAGS_REMOVED, values=frozenset({default}))

@@ -96,7 +96,10 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
             {"status": {"nodeInfo": {"osImage": image}}},
             {},
         )
-        for image in ("Talos (v1.11.2)", "Bottlerocket OS 1.26.1 (aws-k8s-1.31)")
+        for image in (
+            *("Talos (v1.11.2)", "Bottlerocket OS 1.26.1 (aws-k8s-1.31)"),
+            "Bottlerocket (EKS Auto, Standard) 2025.3.9 (aws-k8s-1.31)",
+        )
     },
     "a kubelet that is part of a snap": (
         Reason.UNSUPPORTED_NODE,

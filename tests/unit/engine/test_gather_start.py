@@ -186,6 +186,14 @@ def test_credentials_are_looked_at_by_the_clock_of_the_api_server() -> None:
     assert moments[1].now - moments[0].now == timedelta(hours=1)
 
 
+def test_what_the_kernel_says_about_memory_is_read_in_bytes() -> None:
+    lines = b"MemAvailable:    2048 kB\nHugePages_Total:       3\nHugetlb:         6144 kB\nodd: 1 MB\nodd\n"
+
+    assert gathered(node()).readiness.host.memory == {}
+    read = gathered(node(files={"/proc/meminfo": lines})).readiness.host.memory
+    assert read == {"MemAvailable": 2048 * 1024, "HugePages_Total": 3, "Hugetlb": 6144 * 1024}
+
+
 def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
     limit = {"/proc/sys/fs/inotify/max_user_instances": b"128\n"}
 

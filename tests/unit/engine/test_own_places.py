@@ -9,6 +9,8 @@ from tests.unit.engine.test_gather import gathered, node
 
 OWN, KUBELETS = own_places.PROGRAM_PLACES
 DISK = "25 1 253:0 / / rw - ext4 /dev/vda1 rw"
+TMP = "30 25 0:44 / /tmp rw - tmpfs tmpfs rw"
+OVER = "overlay overlay rw,lowerdir=/etc,workdir=/tmp/etc/work"
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,14 @@ def test_where_selinux_is_enforced_programs_need_labels(
         (("30 25 0:44 / /etc rw - tmpfs tmpfs rw",), (str(gather.UNIT_DIRECTORY),)),
         (("30 25 0:44 / /etc rw - tmpfs t rw", "31 25 0:45 / /usr/bin rw - tmpfs t rw"), ()),
         (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(own_places.STATE_DIRECTORY),)),
+        ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/tmp/etc/upper"), (str(gather.UNIT_DIRECTORY),)),
+        ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/sysroot/etc"), ()),
+        ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/tmpx/etc"), ()),
     ],
-    ids=["a disk", "units in memory", "everything in memory", "records in memory"],
+    ids=[
+        *("a disk", "units in memory", "everything in memory", "records in memory"),
+        *("units above memory", "units above a disk", "a name that looks alike"),
+    ],
 )
 def test_what_a_boot_forgets_is_known(lines: tuple[str, ...], forgotten: tuple[str, ...]) -> None:
     seen = node(files={"/proc/1/mountinfo": "\n".join((DISK, *lines, "")).encode()})

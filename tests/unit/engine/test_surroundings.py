@@ -120,10 +120,11 @@ BY_RPM: Mapping[str, bytes] = {
     [
         ({}, None),
         (BY_DPKG, Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", architecture="amd64", held=True)),
-        ({f"{DPKG}/status": b"", **BY_RPM}, None),
+        ({f"{DPKG}/status": b"Package: bash\nStatus: install ok installed\n", **BY_RPM}, None),
+        ({f"{DPKG}/status": b"\n", **BY_RPM}, Package(manager="rpm", name="kubelet", held=True)),
         (BY_RPM, Package(manager="rpm", name="kubelet", held=True)),
     ],
-    ids=["no package manager", "dpkg", "rpm beside dpkg", "rpm"],
+    ids=["no package manager", "dpkg", "rpm beside dpkg", "dpkg without packages", "rpm"],
 )
 def test_the_package_of_the_kubelet_is_found_without_running_anything(
     files: Mapping[str, bytes], package: Package | None

@@ -47,7 +47,9 @@ def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[s
         ("--logtostderr=true --v=2", "v1.25.16", ()),
         ("--logtostderr=true --v=2", "v1.26.15", ("--logtostderr=true",)),
         ("--logtostderr --alsologtostderr=false positional", "v1.26.15", ("--logtostderr", "--alsologtostderr=false")),
+        ("--logtostderr=1 --alsologtostderr=False", "v1.26.15", ("--logtostderr=1", "--alsologtostderr=False")),
         ("--logtostderr=false --log-dir=/var/log", "v1.26.15", ()),
+        ("--logtostderr=F --alsologtostderr=t", "v1.26.15", ()),
         ("--alsologtostderr", "v1.26.15", ()),
         # cAdvisor's, which concern only metrics, or are set to their defaults
         ("--containerd=/run/containerd/containerd.sock", "v1.36.3", ()),

@@ -19,6 +19,12 @@ class Mount:
     kind: str  # type of the filesystem, for example ``ext4``
     source: tuple[str, PurePosixPath]  # device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``
 
+    @property
+    def upper(self) -> PurePosixPath | None:
+        """Return the directory that an overlay writes to; ``None`` if it is no overlay, or cannot be written to."""
+        named = (option.removeprefix("upperdir=") for option in self.options if option.startswith("upperdir="))
+        return next(map(_unescaped, named), None)
+
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
     """Report whether the filesystem of a path is mounted read-only. See has_option for the arguments."""

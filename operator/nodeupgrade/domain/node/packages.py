@@ -59,14 +59,14 @@ class DpkgState:
 RPM_QUERY = ("/usr/bin/rpm", "--query", "--queryformat", "%{NAME}\\n", "--file")
 
 
-def rpm_owners(path: PurePosixPath, status: int, output: str) -> tuple[str, ...] | None:
+def rpm_owners(path: PurePosixPath, status: int, output: str, errors: str = "") -> tuple[str, ...] | None:
     """Return the packages that a file belongs to, by the exit status and the English output of RPM_QUERY.
 
-    ``None`` if the answer does not tell.
+    ``None`` if the answer does not tell: rpm says that nobody owns a file also if it could not read its database.
     """
     lines = tuple(output.split("\n")[:-1])
     if status == 1 and lines == (f"file {path} is not owned by any package",):
-        return ()
+        return None if "error:" in errors else ()
     return lines if status == 0 and lines and all(map(_RPM_NAME.fullmatch, lines)) else None
 
 

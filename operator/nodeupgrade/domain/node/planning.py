@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
@@ -17,7 +18,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.surroundings import holds_package
 from nodeupgrade.domain.node.departures import completing
-from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
+from nodeupgrade.domain.node.files import backup_path, changes_of, is_drop_in, staged_path
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -43,6 +44,7 @@ from nodeupgrade.domain.node.static_pods import (
     plan_pins,
     plan_recreation,
 )
+from nodeupgrade.domain.node.units import is_ours
 from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.kubelet.flags import drop_in
@@ -299,10 +301,25 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     if not kubelet.arguments.removed or kubelet.program is None:
         return None
     return ArgumentsOverride(
-        path=f"/etc/systemd/system/{kubelet.unit.name}.d/90-nodeupgrade.conf",
+        path=f"/etc/systemd/system/{kubelet.unit.name}.d/{_last_drop_in(facts)}",
         content=drop_in(kubelet.unit.program, kubelet.arguments.words),  # the same name of it, should that be a link
         removed=kubelet.arguments.removed,
     )
+
+
+USUAL_DROP_IN, OF_DROP_IN = "90-nodeupgrade.conf", ".nodeupgrade.conf"
+
+
+def _last_drop_in(facts: NodeFacts) -> str:
+    """Return the name of a drop-in that applies after all others, since one that sets ExecStart would replace ours.
+
+    systemd applies drop-ins in the order of their names, whatever directory they are in.
+    """
+    exchanged = () if facts.files is None else changes_of(facts.files.found)
+    paths = (*facts.kubelet.unit.drop_ins, *(each.new.path for each in exchanged if is_drop_in(each.new.path)))
+    names = (PurePosixPath(path).name for path in paths if not is_ours(path))
+    last = max((name for name in names if not name.endswith(OF_DROP_IN)), default="")
+    return USUAL_DROP_IN if last <= USUAL_DROP_IN else last.removesuffix(".conf") + OF_DROP_IN
 
 
 def _prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:

@@ -53,7 +53,7 @@ APPLIANCES = (
     Appliance(name="Talos", os_image="Talos (", tool="talosctl upgrade-k8s"),
     Appliance(
         name="Bottlerocket",
-        os_image="Bottlerocket OS ",
+        os_image="Bottlerocket ",
         tool="its image, by its update operator or by new nodes",
     ),
     Appliance(name="OpenShift", label="node.openshift.io/os_id", tool="oc adm upgrade"),

@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.static_pods import pin
+from nodeupgrade.domain.node.units import is_ours
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
@@ -106,6 +107,29 @@ def test_flags_that_go_become_a_drop_in() -> None:
     assert override.path == "/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf"
     assert override.content.endswith(b"ExecStart=/usr/bin/kubelet --v=2\n")
     assert override.removed == arguments.removed
+
+
+@pytest.mark.parametrize(
+    ("others", "name"),
+    [
+        ((), "90-nodeupgrade.conf"),
+        (("10-kubeadm.conf", "90-nodeupgrade.conf"), "90-nodeupgrade.conf"),
+        (("99-local.conf", "10-kubeadm.conf"), "99-local.nodeupgrade.conf"),
+        (("99-local.conf", "99-local.nodeupgrade.conf", "90-nodeupgrade.conf"), "99-local.nodeupgrade.conf"),
+        (("local.conf", "zz-nodeupgrade-fence.conf"), "local.nodeupgrade.conf"),
+        (("99-local.conf", "99-local.x.conf"), "99-local.x.nodeupgrade.conf"),
+    ],
+)
+def test_the_drop_in_applies_after_those_of_others(others: tuple[str, ...], name: str) -> None:
+    arguments = Arguments(words=("--v=2",), removed=("--container-runtime=remote",))
+    drop_ins = tuple(f"/usr/lib/systemd/system/kubelet.service.d/{other}" for other in others)
+    changed = unit("kubelet.service", program="/usr/bin/kubelet", drop_ins=drop_ins)
+
+    override = planned(plan(facts(kubelet=kubelet(arguments=arguments, unit=changed)))).swap.arguments
+
+    assert override is not None
+    assert override.path == f"/etc/systemd/system/kubelet.service.d/{name}"
+    assert name == max([name, *(other for other in others if not is_ours(other))])
 
 
 def test_the_drop_in_names_the_kubelet_as_its_unit_does() -> None:

@@ -210,7 +210,8 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
         least_free = _thresholds(facts).get(signal)
         if least_free is None or not memory.keys() >= {"MemAvailable", "MemTotal"}:
             return
-        pages = memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0)
+        # Kernels before 4.19 show only those of the usual size.
+        pages = memory.get("Hugetlb", memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0))
         taken_off = pages if change.applies_to(facts.target) else 0
         free = memory["MemAvailable"] + pages - taken_off
         least = threshold(least_free, memory["MemTotal"])

@@ -103,6 +103,7 @@ def nobody_else_changes_the_node(facts: NodeFacts) -> Iterator[Found]:
 INSTALLERS: Mapping[str, str] = {
     "kops-configuration.service": "set kubernetesVersion in the kOps cluster before the node boots",
     "gardener-node-agent.service": "set the version in the Gardener shoot, and leave the node to Gardener",
+    "cloud-config-downloader.service": "set the version in the Gardener shoot, and leave the node to Gardener",
     "kube-node-installation.service": "set the version in the metadata of the machine before it boots",
 }
 """Units of distributions that install the version that somebody else has on record, and what to do there."""

@@ -9,6 +9,7 @@ docs/decisions/units.md.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -26,7 +27,9 @@ _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat",
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
 _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
-_LINKING = re.compile(r"-[fn]*s[fn]*")
+_LINKING = frozenset({"-s", "-f", "-n", "-T", "--symbolic", "--force", "--no-dereference", "--no-target-directory"})
+_OF_RUNTIMES = frozenset({"containerd.sock", "crio.sock", "docker.sock"})
+"""Usual names of sockets at which runtimes listen, and which a link of that name would take away."""
 
 
 def _loads_modules(words: tuple[str, ...]) -> bool:
@@ -47,9 +50,16 @@ def _lists_rules(words: tuple[str, ...]) -> bool:
 
 def _links_sockets(words: tuple[str, ...]) -> bool:
     """Report whether a second name is given to a socket: neither the socket nor anything on a disk changes."""
-    if len(words) != 3 or not _LINKING.fullmatch(words[0]):
+    options = {one for word in words if word.startswith("-") for one in _single(word)}
+    paths = [PurePosixPath(word) for word in words if not word.startswith("-")]
+    if len(paths) != 2 or not options <= _LINKING or not options & {"-s", "--symbolic"}:
         return False
-    return all(_is_socket(PurePosixPath(word)) for word in words[1:])
+    return all(map(_is_socket, paths)) and paths[1].name not in _OF_RUNTIMES
+
+
+def _single(word: str) -> Iterator[str]:
+    """Yield the options in a word, one letter each unless it is a long one."""
+    yield from (word,) if word.startswith("--") else (f"-{letter}" for letter in word[1:])
 
 
 def _is_socket(path: PurePosixPath) -> bool:
@@ -108,8 +118,11 @@ def paths_in(command: UnitCommand) -> tuple[str, ...]:
 
 def script_of(command: UnitCommand) -> str:
     """Return the script that a command has a shell or the like run; empty if there is none."""
-    words = command.line.split()
-    return words[1] if len(words) > 1 and PurePosixPath(command.program).name in _INTERPRETERS else ""
+    words = command.line.split()[1:] if PurePosixPath(command.program).name in _INTERPRETERS else []
+    options = list(takewhile(lambda word: word.startswith("-"), words))
+    if any("c" in word for word in options if not word.startswith("--")):  # the next word is what it runs
+        return ""
+    return next(iter(words[len(options) :]), "")
 
 
 def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[UnitCommand, ...]:

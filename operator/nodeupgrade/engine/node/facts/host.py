@@ -183,8 +183,8 @@ def _is_to_hold(package: Package | None, facts: NodeFacts) -> bool:
 def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
     """Return the package that a program belongs to, and whether that is assumed; without a package manager, none."""
     files, program = host.files, PurePosixPath(path)
-    status = files.read(STATUS)
-    if status is not None:
+    status = files.read(STATUS) or b""
+    if status.strip():  # dpkg may be a mere tool where rpm manages the system, and has no package then
         listed = (path for path in files.list(INFO) if path.suffix == ".list")
         lists = ((path, files.read(path) or b"") for path in listed)
         return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status), False

@@ -60,7 +60,10 @@ def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:
 
 
 def _is_volatile(table: str, directory: PurePosixPath) -> bool:
+    """Report whether a directory is empty after a boot; what is written to an overlay is in a directory below it."""
     mount = holder(table, directory)
+    if mount is not None and mount.upper is not None:
+        mount = holder(table, mount.upper)
     return mount is not None and mount.kind in VOLATILE
 
 

@@ -131,6 +131,15 @@ def test_only_a_plain_answer_of_rpm_counts(status: int, output: str, owners: tup
     assert rpm_owners(USUAL, status, output) == owners
 
 
+def test_that_nobody_owns_a_file_counts_only_if_rpm_could_read_its_database() -> None:
+    said = "file /usr/bin/kubelet is not owned by any package\n"
+    complained = "error: cannot open Packages database in /var/lib/rpm\n"
+
+    assert rpm_owners(USUAL, 1, said, complained) is None
+    assert rpm_owners(USUAL, 1, said, "warning: Converting database from bdb_ro to sqlite backend\n") == ()
+    assert rpm_owners(USUAL, 0, "kubelet\n", complained) == ("kubelet",)
+
+
 def test_an_owner_that_is_assumed_is_called_so() -> None:
     around_it = around(program=str(USUAL), package=RPM, package_assumed=True, package_policy=PackagePolicy.REFUSE)
 

@@ -52,9 +52,9 @@ def disks(imagefs: DiskUsage = DISK, nodefs: DiskUsage = DISK) -> StartingHost:
     return StartingHost(disks={("nodefs", "/var/lib/kubelet"): nodefs, ("imagefs", "/var/lib/images"): imagefs})
 
 
-def memory(*, available: int, pages: int = 0) -> StartingHost:
+def memory(*, available: int, pages: int = 0, **more: int) -> StartingHost:
     numbers = {"MemTotal": 4096 * MIB, "MemAvailable": available, "HugePages_Total": pages, "Hugepagesize": 2 * MIB}
-    return StartingHost(memory=numbers)
+    return StartingHost(memory={**numbers, **more})
 
 
 def provider(**fields: Any) -> dict[str, Any]:
@@ -180,6 +180,13 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"host": memory(available=99 * MIB, pages=512), "current": V("v1.36.3"), "target": V("v1.37.2")},
         f"{1024 * MIB} bytes are set aside for huge pages, which count no more (kubernetes #138127)",
     ),
+    "memory that huge pages of another size have": (
+        Reason.EVICTION_THRESHOLD_MET,
+        {
+            "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.36.3"), "target": V("v1.37.2"),
+        },
+        f"{1024 * MIB} bytes are set aside for huge pages, which count no more",
+    ),
     "a share of the memory": (
         Reason.EVICTION_THRESHOLD_MET,
         {"host": memory(available=400 * MIB), "layout": layout(config=b"evictionHard: {memory.available: 10%}")},
@@ -234,6 +241,9 @@ LEFT = {
     "few inodes before 1.30": {
         "host": disks(imagefs=DiskUsage(size=1000, free=500, inodes=1000, free_inodes=0)),
         "current": V("v1.28.0"), "target": V("v1.29.0"),
+    },
+    "memory that huge pages of another size have before 1.37": {
+        "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.35.4"), "target": V("v1.36.3"),
     },
     "memory that huge pages have before 1.37": {
         "host": memory(available=99 * MIB, pages=512), "current": V("v1.35.4"), "target": V("v1.36.3"),

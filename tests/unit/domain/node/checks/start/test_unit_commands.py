@@ -13,6 +13,7 @@ from nodeupgrade.domain.node.checks.units import (
     UnitsFound,
     is_harmless,
     paths_in,
+    script_of,
     unknown_commands,
     with_programs,
 )
@@ -49,6 +50,8 @@ HARMLESS = [
     # https://github.com/kubernetes-sigs/image-builder, Flatcar
     "/usr/bin/ln -fs /run/containerd/containerd.sock /run/docker/libcontainerd/docker-containerd.sock",
     "/bin/ln -snf /run/containerd/containerd.sock /var/run/dockershim.sock",
+    "/usr/bin/ln -s -f /run/containerd/containerd.sock /run/dockershim.sock",
+    "/usr/bin/ln --symbolic --force -T /run/crio/crio.sock /run/dockershim.sock",
 ]
 UNKNOWN = [
     "/bin/cp /opt/old/kubelet /usr/bin/kubelet",
@@ -81,6 +84,11 @@ UNKNOWN = [
     "/bin/ln -sf /run/a.sock /run/b.sock /run",
     "/bin/ln -sf /run/containerd /run/docker",
     "/bin/ln -sfb /run/a.sock /run/b.sock",
+    "/bin/ln -s -b /run/a.sock /run/b.sock",
+    "/bin/ln --force /run/a.sock /run/b.sock",
+    "/bin/ln -sf /run/a.sock /run/containerd/containerd.sock",
+    "/bin/ln -sf /run/a.sock /var/run/crio/crio.sock",
+    "/bin/ln -sf /run/a.sock /run/docker.sock",
     "/bin/rm -f /var/lib/kubelet/cpu_manager_state",
     "",
 ]
@@ -140,6 +148,21 @@ def test_no_beginning_of_a_shell_command_is_one(known: VendorCommand) -> None:
     accepted = [text for text in beginnings if subprocess.run(["bash", "-nc", text], check=False).returncode == 0]
 
     assert accepted == [beginnings[-1]]
+
+
+@pytest.mark.parametrize(
+    ("line", "script"),
+    [
+        ("/bin/bash /opt/vendor/start", "/opt/vendor/start"),
+        ("/bin/bash -x --norc /opt/vendor/start -e", "/opt/vendor/start"),
+        ("/usr/bin/python3 -u /opt/vendor/start", "/opt/vendor/start"),
+        ("/bin/sh -euc /opt/vendor/start", ""),
+        ("/bin/sh -e", ""),
+        ("/usr/bin/env /opt/vendor/start", ""),
+    ],
+)
+def test_the_script_that_a_shell_is_given_is_known(line: str, script: str) -> None:
+    assert script_of(command(line)) == script
 
 
 def test_what_an_unknown_command_may_run_is_named() -> None:
