@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
@@ -28,7 +29,7 @@ _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait"
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
 _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
 _LINKING = frozenset({"-s", "-f", "-n", "-T", "--symbolic", "--force", "--no-dereference", "--no-target-directory"})
-_OF_RUNTIMES = frozenset({"containerd.sock", "crio.sock", "docker.sock"})
+_OF_RUNTIMES = frozenset(f"{name.replace('-', '')}.sock" for name in SupportedRuntime)
 """Usual names of sockets at which runtimes listen, and which a link of that name would take away."""
 
 
