@@ -33,6 +33,14 @@ class PackagePolicy(StrEnum):
     IGNORE = "Ignore"
 
 
+class RejectedPod(StrEnum):
+    """A condition in which the kubelets of some vendors do not admit a pod, and so end it when they start."""
+
+    NOT_READY = "NotReady"
+    RESTARTED = "Restarted"
+    RESTARTED_AND_NOT_READY = "RestartedAndNotReady"
+
+
 class StaticPodPolicy(StrEnum):
     """What to do about static pods, to which another minor version gives another UID."""
 
@@ -110,6 +118,14 @@ class KubeletSettings:
         SET,
         "Flags to remove from the kubelet's command line, whether the new kubelet accepts them or not.",
         Field(max_items=64, defaulted=False),
+    ] = ()
+    also_rejects: Annotated[
+        tuple[RejectedPod, ...],
+        SET,
+        "Pods that the kubelets of your vendor do not admit when they start, besides those that Kubernetes' own do not "
+        "admit. A node with such a pod is refused. NotReady: it is not Ready. Restarted: one of its containers was "
+        "restarted. RestartedAndNotReady: both.",
+        Field(max_items=3, defaulted=False),
     ] = ()
     configuration_drift: Annotated[
         DriftPolicy,

@@ -25,8 +25,10 @@ FREE = (
 
 
 _IMAGE = {name: value for name, value in FULL["artifact"]["image"].items() if name != "sha256"}
+_KUBELET = {name: value for name, value in FULL["kubelet"].items() if name != "alsoRejects"}
 EARLIER = {name: value for name, value in FULL.items() if name not in {"files", "hooks"}} | {
-    "artifact": {"image": _IMAGE}
+    "artifact": {"image": _IMAGE},
+    "kubelet": _KUBELET,
 }
 """As specs were when this digest was recorded; a field that came later does not count where it has its default."""
 

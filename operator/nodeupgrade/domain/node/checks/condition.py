@@ -1,10 +1,11 @@
 """Checks of the condition of pods: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.run_settings import RejectedPod
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
@@ -175,3 +176,26 @@ def _resize(pod: Pod) -> str | None:
     conditions = pod.status.get("conditions") or ()
     going_on = (each for each in conditions if each.get("type") in _RESIZING and each.get("status") == "True")
     return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
+
+
+def _has_restarted(pod: Pod) -> bool:
+    return any(status.get("restartCount") for status in pod.states.values())
+
+
+_REJECTED: Mapping[RejectedPod, Callable[[Pod], bool]] = {
+    RejectedPod.NOT_READY: lambda pod: not pod.ready,
+    RejectedPod.RESTARTED: _has_restarted,
+    RejectedPod.RESTARTED_AND_NOT_READY: lambda pod: _has_restarted(pod) and not pod.ready,
+}
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.VENDOR_ADMISSION)
+def vendors_kubelet_admits_the_pods(facts: NodeFacts) -> Iterator[Found]:
+    """No pod is in a condition that ``kubelet.alsoRejects`` names, in which a vendor's kubelets do not admit it."""
+    for pod in active(facts):
+        named_here = [each.value for each in facts.spec.kubelet.also_rejects if _REJECTED[each](pod)]
+        if named_here:
+            yield (
+                pod,
+                f"it is {', '.join(named_here)}, and kubelet.alsoRejects says that the node's kubelets end such pods",
+            )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import RejectedPod, VerifySettings
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import condition
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -54,6 +54,17 @@ def facts(
     return sound.facts(
         inventory=inventory(HELD, *held), kubelet=kubelet(current=current), target=target, traffic=seen, now=NOW
     )
+
+
+def rejecting(body: dict[str, Any], *rejected: RejectedPod) -> NodeFacts:
+    seen = facts(body)
+    return replace(seen, spec=replace(seen.spec, kubelet=replace(seen.spec.kubelet, also_rejects=rejected)))
+
+
+def shown(*, ready: bool, restarts: int) -> dict[str, Any]:
+    status = {"name": "nginx", "state": {"running": {}}, "restartCount": restarts}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return pod(status={"containerStatuses": [status], "conditions": conditions})
 
 
 def resizing(container: dict[str, Any], reason: str = "Deferred", kind: str = "PodResizePending") -> dict[str, Any]:
@@ -174,6 +185,21 @@ CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
 }
 
 
+OBJECTIONS |= {
+    f"a pod that a vendor's kubelet rejects: {rejected}": (
+        Reason.POD_WOULD_NOT_BE_ADMITTED,
+        rejecting(shown(ready=ready, restarts=restarts), rejected),
+        f"it is {rejected}, and kubelet.alsoRejects says",
+        rejecting(shown(ready=well, restarts=never), rejected),
+    )
+    for rejected, ready, restarts, well, never in (
+        (RejectedPod.NOT_READY, False, 0, True, 1),
+        (RejectedPod.RESTARTED, True, 1, False, 0),
+        (RejectedPod.RESTARTED_AND_NOT_READY, False, 2, True, 2),
+    )
+}
+
+
 @pytest.mark.parametrize(("reason", "found", "told", "control"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
 def test_what_would_be_interrupted_forbids_a_run(
     reason: Reason, found: NodeFacts, told: str, control: NodeFacts
@@ -204,6 +230,11 @@ def test_pods_that_have_ended_and_times_that_are_none_are_no_matter() -> None:
 
     for body in (over, odd, zoneless):
         assert (*ask(CHECKS, facts(body)), *ask(WARNINGS, facts(body))) == ()
+
+
+def test_what_nobody_names_no_kubelet_rejects() -> None:
+    assert ask(CHECKS, rejecting(shown(ready=False, restarts=2))) == ()
+    assert ask(CHECKS, rejecting(shown(ready=False, restarts=0), RejectedPod.RESTARTED_AND_NOT_READY)) == ()
 
 
 def test_every_check_is_tried_by_some_case() -> None:
