@@ -46,6 +46,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "host_ports_are_free": "a running kubelet does not admit the second pod either",
     "memory_has_room": "a running kubelet with such a threshold evicts the pods before anybody has looked",
     "nothing_is_updated_in_place": "needs OpenKruise, or a kubelet from 1.36 on",
+    "logs_are_in_the_journal": "not shown on a real node yet; unit tests",
     "vendors_kubelet_admits_the_pods": "no kubelet of the lab has an admission of its vendor; unit tests",
     "events_stay_limited": "needs a target from 1.37 on",
     "memory_is_not_throttled_anew": "needs a target from 1.37 on, on cgroup v2",

@@ -68,6 +68,7 @@ class Hazard(StrEnum):
     OPERATING_SYSTEM_DIFFERS = "a pod names another operating system or architecture"
     APPARMOR_PROFILE_MISSING = "an AppArmor profile is not loaded"
     SECCOMP_PROFILE_MISSING = "a seccomp profile is not on the node"
+    LOG_ELSEWHERE = "it cannot be shown that a container ended by itself, since the runtime's log is not in the journal"
     VENDOR_ADMISSION = "a kubelet that its vendor changed does not admit a pod that Kubernetes' own kubelets admit"
     SYSCTL_FORBIDDEN = "a sysctl of a pod is not allowed"
     USER_NAMESPACE_IMPOSSIBLE = "a pod's user namespace cannot be recorded or made again"

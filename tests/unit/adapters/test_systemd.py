@@ -14,6 +14,7 @@ from nodeupgrade.adapters.systemd.manager import (
     environment_files_of,
     limit_of,
     moment_of,
+    output_of,
     program_of,
     start_line_of,
 )
@@ -49,6 +50,30 @@ def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: 
     assert command_of(shown) == command
     assert command_of(f"{shown}\n{shown}") == ()
     assert command_of(shown.replace("ignore_errors=no", "ignore_errors=yes")) == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "where"),
+    [
+        ("journal", "inherit", ""),
+        ("journal+console", "inherit", ""),
+        ("syslog", "inherit", ""),
+        ("null", "journal", ""),
+        ("", "", ""),
+        ("append", "inherit", "append"),
+        ("journal", "file", "file"),
+        ("journal", "null", "null"),
+        ("inherit", "inherit", "inherit"),
+        ("kmsg", "", "kmsg"),
+    ],
+)
+def test_where_a_service_logs_is_told_unless_it_is_the_journal(
+    output: str, error: str, where: str, tmp_path: Path
+) -> None:
+    assert output_of(output, error) == where
+
+    shown = f"StandardOutput={output}\nStandardError={error}\n"
+    assert SystemdManager(prefix=fake(tmp_path, f"printf '{shown}'")).status("x.service").output == where
 
 
 def test_commands_are_told_with_all_their_words() -> None:

@@ -21,7 +21,7 @@ PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
-    "WatchdogUSec", "ExecSearchPath", *RUN,
+    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -33,6 +33,9 @@ ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 QUOTES = ('"', "'", "$'")
 VERSION = re.compile(r"Version=(?:systemd )?v?(\d+)")
 LOG_LINES = 20_000
+INHERITED = frozenset({"", "inherit"})
+JOURNALED = frozenset({"", "journal", "journal+console", "syslog", "syslog+console"})
+"""Values of StandardOutput and StandardError with which journald gets it; syslog is journald's, too."""
 DOWN = frozenset({"inactive", "failed"})
 
 
@@ -80,6 +83,7 @@ class SystemdManager:
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
             watchdog=limit_of(shown.get("WatchdogUSec", "")),
             control_group=shown.get("ControlGroup", ""),
+            output=output_of(shown.get("StandardOutput", ""), shown.get("StandardError", "")),
             search_path=shown.get("ExecSearchPath", ""),
         )
 
@@ -193,6 +197,12 @@ class SystemdManager:
 
     def _fence(self, unit: str) -> Fence:
         return Fence(_checked(unit), self._root)
+
+
+def output_of(output: str, error: str) -> str:
+    """Return where a service writes its messages, its standard error; empty for the journal."""
+    where = output if error in INHERITED else error
+    return "" if where in JOURNALED else where
 
 
 def limit_of(shown: str) -> str:

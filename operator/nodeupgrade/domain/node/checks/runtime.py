@@ -93,6 +93,21 @@ def shield_is_possible(facts: NodeFacts) -> Found | None:
     return f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
 
 
+@check(
+    Reason.POD_ENDS_BY_ITSELF,
+    Hazard.LOG_ELSEWHERE,
+    warns=True,
+    remedy="take StandardOutput and StandardError out of the unit, and restart it at a time of your choice",
+)
+def logs_are_in_the_journal(facts: NodeFacts) -> Iterator[Found]:
+    """The log of the runtime is in the node's journal, which is the evidence that a container ended by itself."""
+    if output := facts.runtime_unit.output:
+        yield (
+            f"{facts.runtime_unit.name} logs to {output} and not to the journal, so that nothing shows whether a "
+            "container that ends during the run has ended by itself: it counts as restarted, and turns the run back"
+        )
+
+
 def _shield_obstacle(facts: NodeFacts) -> str:
     return facts.socket.obstacle if is_as_expected(facts) else ""
 

@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.checks.pods import (
     taints_are_tolerated,
 )
 from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, preflight
+from nodeupgrade.domain.node.checks.runtime import logs_are_in_the_journal
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo
 from nodeupgrade.domain.node.static_pods import StaticPod
@@ -347,6 +348,14 @@ def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
 
     assert "unknown flag: --foo" in finding.detail
     assert "spec.kubelet.removeFlags" in finding.detail
+
+
+def test_a_runtime_that_does_not_log_to_the_journal_is_warned_of() -> None:
+    (finding,) = logs_are_in_the_journal(facts(runtime_unit=unit("containerd.service", output="append")))
+
+    assert (finding.reason, finding.forbids) == (Reason.POD_ENDS_BY_ITSELF, False)
+    assert "containerd.service logs to append" in finding.detail
+    assert tuple(logs_are_in_the_journal(facts())) == ()
 
 
 @pytest.mark.parametrize(("current", "told"), [("v1.30.14", 0), ("v1.31.0", 1), ("v1.33.13", 1)])
