@@ -83,6 +83,11 @@ CADVISOR_FLAGS_REMOVED = MinorChange(
     "The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
 )
 CRI_V1_REQUIRED = MinorChange(26, pull(110618), "A runtime that does not serve CRI v1 is refused.")
+RUNTIME_CONFIG_REQUIRED = MinorChange(
+    38,
+    pull(136731),
+    "A runtime that does not report its cgroup driver (`RuntimeConfig`) is refused; announced by 1.37.",
+)
 CGROUP_V1_REFUSED = MinorChange(
     35, pull(134298), "Without `failCgroupV1: false` the kubelet does not start on cgroup v1."
 )

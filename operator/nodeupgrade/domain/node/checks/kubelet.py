@@ -62,6 +62,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     Reason.UNSUPPORTED_RUNTIME,
     Hazard.RUNTIME_API_TOO_OLD,
     history.CRI_V1_REQUIRED,
+    history.RUNTIME_CONFIG_REQUIRED,
     BUILT_IN_RUNTIME_REMOVED,
     acceptable=False,
 )
@@ -71,10 +72,15 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
     if facts.readiness.layout.built_in:
         if objection := built_in_runtime_objection(facts.target):
             yield objection
-    elif (
-        is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions
-    ):
+    elif not is_as_expected(facts):
+        return
+    elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
         yield f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
+    elif history.RUNTIME_CONFIG_REQUIRED.applies_to(facts.target) and runtime.cgroup_driver is None:
+        yield (
+            f"kubelet {facts.target} needs a runtime that reports its cgroup driver (RuntimeConfig, "
+            f"{history.RUNTIME_CONFIG_REQUIRED.reference}); upgrade {runtime.name} {runtime.version} first"
+        )
 
 
 @check(
