@@ -62,6 +62,7 @@ NEW = {
     ("nodeupgradetasks", "spec.hashAlsoAccepted"),
     ("nodeupgradetasks", "spec.hooks"),
     ("nodes", "metadata.labels.nodeupgrade.dev/upgrade"),
+    ("nodeupgradetasks", "spec.kubelet.alsoRejects"),
     ("nodeupgradetasks", "spec.kubelet.staticPods"),
     ("nodeupgradetasks", "spec.verify.shieldHoldSeconds"),
     ("nodeupgradetasks", "spec.verify.socketMounts"),
@@ -87,6 +88,7 @@ async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
     assert all(task["spec"].get("files", []) == [] for task in tasks)
     assert all(task["spec"].get(name, []) == [] for task in tasks for name in ("hashAlsoAccepted", "hooks"))
     assert all(task["spec"]["kubelet"].get("staticPods", "Pin") == "Pin" for task in tasks)
+    assert all(task["spec"]["kubelet"].get("alsoRejects", []) == [] for task in tasks)
 
 
 def paths(value: object, above: str = "") -> set[str]:
