@@ -168,8 +168,11 @@ def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | No
         if alone is None:
             words.append(_PART.sub(lambda found: environment.get(found[1], "") if found[1] else "$", word))
             continue
+        value = environment.get(alone[1], "")
+        if "\\" in value:  # systemd takes it away within quotes before any character, shells only before some
+            return None
         try:
-            words += shlex.split(environment.get(alone[1], ""))
+            words += shlex.split(value)
         except ValueError:
             return None
     return tuple(words)

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import drift
-from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, find
+from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
 from nodeupgrade.domain.node.checks.running_configuration import Comparison, compare
 from nodeupgrade.domain.node.units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
@@ -249,6 +249,14 @@ def test_the_command_line_to_come_is_known_where_it_is_another_one() -> None:
 
     assert find(drifted, DriftPolicy.ACCEPT).words == (WORDS[1], "--v=4", "--max-pods=3")
     assert find(start(), DriftPolicy.ACCEPT).words is None
+
+
+@pytest.mark.parametrize("text", [b'ARGS=--v="a\\\\d"', b"ARGS=--v=a\\\\d"], ids=["quoted", "plain"])
+def test_a_backslash_in_a_value_is_not_expanded_by_guesswork(text: bytes) -> None:
+    """Within quotes systemd takes it away before any character, a shell only before some."""
+    began = replace(start(), environment_files={FILE: text}, words=(WORDS[1], "--v=a\\d"))
+
+    assert command(began).words is None
 
 
 def test_a_line_as_systemd_expands_it() -> None:
