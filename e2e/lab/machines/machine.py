@@ -22,7 +22,7 @@ class Machine:
     memory: int = 3072  # MiB
     processors: int = 2  # how many the guest has
     swap: int = 0  # MiB; none if 0
-    noexec_var: bool = False  # whether no program may be executed below ``/var``
+    noexec_var: bool = False  # whether no program may be executed below ``/var`` but in the kubelet's directory
 
     def __post_init__(self) -> None:
         for value, known in ((self.suite, SUITES), (self.cgroup_driver, DRIVERS), (self.security, SECURITY)):

@@ -86,7 +86,8 @@ def with_driver(kubelet_config: str, machine: Machine) -> str:
 def _mounts(machine: Machine) -> list[str]:
     lines = ["/dev/vda / ext4 defaults 0 1"]
     if machine.noexec_var:
-        lines.append("/var /var none bind,noexec 0 0")
+        # As Container-Optimized OS has it. A bind mount drops noexec only if it is given some other flag.
+        lines += ["/var /var none bind,noexec 0 0", "/var/lib/kubelet /var/lib/kubelet none bind,exec,noatime 0 0"]
     if machine.swap:
         lines.append(f"{SWAP_FILE} none swap sw 0 0")
     return lines

@@ -37,6 +37,7 @@ def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
         copies.disarm(node)
         stage.delete(name)
         verdict = judge.judged(stage, node, known, agent=True)
+        stage.wait_workload()  # makes pods anew that containerd has split when it started them all at once
         wrong = list(verdict.complaints)
         if ended != _ROLLED_BACK:
             wrong.append(f"ended as {ended}: {message}")

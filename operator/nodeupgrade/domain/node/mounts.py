@@ -14,6 +14,8 @@ _FIELDS = 6
 class Mount:
     """One mount."""
 
+    number: str  # by which other mounts name it
+    parent: str  # number of the mount on which it is mounted
     point: PurePosixPath
     options: frozenset[str]  # those of the mount and of its filesystem
     kind: str  # type of the filesystem, for example ``ext4``
@@ -43,18 +45,27 @@ def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
 
 
 def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
-    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments."""
+    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments.
+
+    It is found as the kernel finds it, from the root on: a mount whose mount point is hidden by another one does not
+    count, whatever its place in the table. Mounts that were propagated to both are such.
+    """
+    left = [mount for mount in mounts(mountinfo) if path.is_relative_to(mount.point)]
+    numbers = {mount.number for mount in left}
+    reached = [mount for mount in left if mount.parent not in numbers - {mount.number}]
     found: Mount | None = None
-    for mount in mounts(mountinfo):
-        # Of several mounts on one mount point the last one counts.
-        if path.is_relative_to(mount.point) and (found is None or mount.point.is_relative_to(found.point)):
-            found = mount
+    while reached:
+        # Of several on one mount point the last one counts.
+        found = min(reversed(reached), key=lambda mount: len(mount.point.parts))
+        left.remove(found)
+        reached = [mount for mount in left if mount.parent == found.number]
     return found
 
 
 def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
     """Report whether something is mounted at exactly this path. See has_option for the arguments."""
-    return any(mount.point == path for mount in mounts(mountinfo))
+    mount = holder(mountinfo, path)
+    return mount is not None and mount.point == path
 
 
 def mounts(mountinfo: str) -> Iterator[Mount]:
@@ -64,6 +75,8 @@ def mounts(mountinfo: str) -> Iterator[Mount]:
         fields, of_filesystem = mount.split(" "), filesystem.split(" ")
         if len(fields) >= _FIELDS:
             yield Mount(
+                number=fields[0],
+                parent=fields[1],
                 point=_unescaped(fields[4]),
                 options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
                 kind=of_filesystem[0],

@@ -33,6 +33,34 @@ def test_the_nearest_and_last_mount_counts(mounts: list[str], path: str, read_on
     assert is_read_only("\n".join(mounts), PurePosixPath(path)) is read_only
 
 
+def test_a_mount_below_a_mount_point_that_is_hidden_does_not_count() -> None:
+    """Seen on a machine: what systemd mounted below /var was propagated to the directory that /var hides."""
+    table = f"""\
+{ROOT}
+74 25 254:0 /var /var rw,noexec,relatime shared:1 - ext4 /dev/vda rw
+92 74 254:0 /var/lib/kubelet /var/lib/kubelet rw,noatime shared:1 - ext4 /dev/vda rw
+93 25 254:0 /var/lib/kubelet /var/lib/kubelet rw,noexec,relatime shared:1 - ext4 /dev/vda rw
+94 25 254:0 /srv /var/lib/hidden rw,ro - ext4 /dev/vda rw"""
+
+    assert not has_option("noexec", table, PurePosixPath("/var/lib/kubelet/nodeupgrade"))
+    assert has_option("noexec", table, PurePosixPath("/var/lib/nodeupgrade"))
+    assert not is_read_only(table, PurePosixPath("/var/lib/hidden"))
+    assert not is_mount_point(table, PurePosixPath("/var/lib/hidden"))
+
+
+def test_what_is_mounted_on_a_mounts_own_root_hides_it() -> None:
+    table = f"{ROOT}\n40 41 0:9 / /opt rw,noexec - tmpfs tmpfs rw\n41 25 0:8 / /opt rw - tmpfs tmpfs rw"
+
+    assert has_option("noexec", table, PurePosixPath("/opt/bin"))
+
+
+@pytest.mark.parametrize(
+    "table", ["25 25 0:1 / / rw - ext4 x rw", "1 2 0:1 / / rw - ext4 x rw\n2 1 0:1 / / ro - ext4 x rw"]
+)
+def test_a_table_that_makes_no_sense_is_read_to_its_end(table: str) -> None:
+    assert not is_read_only(table, PurePosixPath("/etc"))
+
+
 def test_options_are_those_of_the_nearest_mount() -> None:
     table = f"{ROOT}\n30 25 253:5 / /var rw,nosuid,noexec,relatime - ext4 /dev/vdb rw"
 
