@@ -254,7 +254,7 @@ def test_the_command_line_to_come_is_known_where_it_is_another_one() -> None:
 @pytest.mark.parametrize("text", [b'ARGS=--v="a\\\\d"', b"ARGS=--v=a\\\\d"], ids=["quoted", "plain"])
 def test_a_backslash_in_a_value_is_not_expanded_by_guesswork(text: bytes) -> None:
     """Within quotes systemd takes it away before any character, a shell only before some."""
-    began = replace(start(), environment_files={FILE: text}, words=(WORDS[1], "--v=a\\d"))
+    began = replace(start(), environment_files={FILE: text}, words=(*WORDS[:2], "--v=a\\d"))
 
     assert command(began).words is None
 
