@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.surroundings import holds_package
 from nodeupgrade.domain.node.departures import completing
-from nodeupgrade.domain.node.files import backup_path, changes_of, is_drop_in, staged_path
+from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.own_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -313,11 +313,10 @@ USUAL_DROP_IN, OF_DROP_IN = "90-nodeupgrade.conf", ".nodeupgrade.conf"
 def _last_drop_in(facts: NodeFacts) -> str:
     """Return the name of a drop-in that applies after all others, since one that sets ExecStart would replace ours.
 
-    systemd applies drop-ins in the order of their names, whatever directory they are in.
+    systemd applies drop-ins in the order of their names, whatever directory they are in. One of ``spec.files`` may not
+    set ExecStart.
     """
-    exchanged = () if facts.files is None else changes_of(facts.files.found)
-    paths = (*facts.kubelet.unit.drop_ins, *(each.new.path for each in exchanged if is_drop_in(each.new.path)))
-    names = (PurePosixPath(path).name for path in paths if not is_ours(path))
+    names = (PurePosixPath(path).name for path in facts.kubelet.unit.drop_ins if not is_ours(path))
     last = max((name for name in names if not name.endswith(OF_DROP_IN)), default="")
     return USUAL_DROP_IN if last <= USUAL_DROP_IN else last.removesuffix(".conf") + OF_DROP_IN
 

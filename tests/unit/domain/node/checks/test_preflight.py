@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod, runtime_is_understood
+from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod
 from nodeupgrade.domain.node.checks.pods import (
     control_plane_is_not_of_kubeadm,
     edits_of_manifests_count,
@@ -17,7 +17,6 @@ from nodeupgrade.domain.node.checks.pods import (
     taints_are_tolerated,
 )
 from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, preflight
-from nodeupgrade.domain.node.checks.runtime import logs_are_in_the_journal
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo
 from nodeupgrade.domain.node.static_pods import StaticPod
@@ -352,29 +351,6 @@ def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
 
     assert "unknown flag: --foo" in finding.detail
     assert "spec.kubelet.removeFlags" in finding.detail
-
-
-@pytest.mark.parametrize(
-    ("target", "driver", "told"),
-    [("v1.37.2", None, 0), ("v1.38.0", None, 1), ("v1.38.0", "systemd", 0), ("v1.38.0", "cgroupfs", 0)],
-)
-def test_a_runtime_that_reports_no_cgroup_driver_is_not_enough_from_1_38_on(
-    target: str, driver: str | None, told: int
-) -> None:
-    seen = facts(target=V(target))
-
-    found = ask((runtime_is_understood,), replace(seen, runtime=replace(seen.runtime, cgroup_driver=driver)))
-
-    assert [(each.reason, each.forbids) for each in found] == [(Reason.UNSUPPORTED_RUNTIME, True)] * told
-    assert all("RuntimeConfig" in each.detail for each in found)
-
-
-def test_a_runtime_that_does_not_log_to_the_journal_is_warned_of() -> None:
-    (finding,) = logs_are_in_the_journal(facts(runtime_unit=unit("containerd.service", output="append")))
-
-    assert (finding.reason, finding.forbids) == (Reason.POD_ENDS_BY_ITSELF, False)
-    assert "containerd.service logs to append" in finding.detail
-    assert tuple(logs_are_in_the_journal(facts())) == ()
 
 
 @pytest.mark.parametrize(("current", "told"), [("v1.30.14", 0), ("v1.31.0", 1), ("v1.33.13", 1)])
