@@ -12,11 +12,11 @@ from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Thrift, build_controllers
 from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.result import Result
+from nodeupgrade.engine.rollout.snapshots import Term
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource

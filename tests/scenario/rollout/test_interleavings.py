@@ -16,10 +16,10 @@ from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.domain.rollout.actions import GuardParameters
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout import rollout_controller
+from nodeupgrade.engine.rollout.actuator import MOST_WAITING
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.recorder import MOST_WAITING
 from nodeupgrade.ports.kube import (
     EVENTS,
     JOBS,

@@ -36,7 +36,7 @@ class Task:
     # the node's containers before the run, as written by ``domain.rollout.verdict``. Stored in an annotation while the
     # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
-    epoch: str = ""  # the mark of the leader that wrote it last, if that marked it; see ``engine.election``
+    epoch: str = ""  # the mark of the leader that wrote it last, if that marked it; see ``rollout_controller``
     held_since: datetime | None = None  # when the rollout first found that a pod holds the node; None if it has not
 
     @property

@@ -19,7 +19,7 @@ ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
 """Prefix of annotations that record the latest notice that each receiver has got."""
 EPOCH_MARK = "nodeupgrade.dev/epoch"
-"""Annotation with the term of the leader that wrote last, see ``engine.election``. Not for people."""
+"""Annotation with the term of the leader that wrote last, see ``rollout_controller``. Not for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,10 @@
-"""The actuator turns actions into writes. Every write states its precondition, so a stale action changes nothing."""
+"""The actuator turns actions into writes, and tells of them in events.
 
+Every write states its precondition, so a stale action changes nothing.
+"""
+
+import asyncio
+from collections.abc import Iterable
 from datetime import datetime
 from typing import assert_never
 
@@ -12,7 +17,7 @@ from nodeupgrade.api.task.object import (
     UPGRADE_LABEL,
     Task,
 )
-from nodeupgrade.api.task.spec import TaskAction, TaskSpec
+from nodeupgrade.api.task.spec import HookResult, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import printable
@@ -61,6 +66,7 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, ar
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
 from nodeupgrade.engine.rollout.maintenance import announce, withdraw
+from nodeupgrade.engine.rollout.snapshots import FailureHistory
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -68,8 +74,10 @@ from nodeupgrade.ports.kube import (
     TASKS,
     UPGRADES,
     ConflictError,
+    Event,
     NotFoundError,
     RejectedError,
+    Resource,
 )
 
 
@@ -82,6 +90,8 @@ class Actuator:
         upgrade: The NodeUpgrade as it was read for deciding on the actions.
         epoch: What this leader marks tasks with that it writes; empty for nothing.
         guard: Writes the parameters of the readiness guard; by default one that nobody else uses.
+        failures: Takes note of what succeeds; by default one that nobody else uses.
+        recorder: Emits the events; by default nobody does.
     """
 
     def __init__(
@@ -89,13 +99,18 @@ class Actuator:
         kube: TypedKube,
         agents: AgentPodSettings,
         upgrade: Upgrade,
+        *,
         epoch: str = "",
         guard: GuardWriter | None = None,
+        failures: FailureHistory | None = None,
+        recorder: "EventRecorder | None" = None,
     ) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
         self._guard = guard or GuardWriter(kube, agents.namespace)
+        self._failures = failures or FailureHistory()
+        self._recorder = recorder or EventRecorder(kube)
         self._mark = {EPOCH_MARK: epoch} if epoch else {}
 
     async def carry_out(self, action: NodeAction) -> NodeAction | None:
@@ -119,6 +134,8 @@ class Actuator:
             if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
                 raise
             return await self.carry_out(decline(action.task, str(error)))
+        self._recorder.record(events(action, self._upgrade))
+        self._failures.succeeded(action, self._kube.utcnow())
         return action
 
     async def _apply(self, action: NodeAction) -> None:  # noqa: PLR0912 - one case for each action
@@ -259,4 +276,84 @@ def cordon(by: Upgrade | None) -> Json:
             "labels": {UPGRADE_LABEL: None if by is None else by.name},
         },
         "spec": {"unschedulable": None if by is None else True},
+    }
+
+
+# Kubernetes events about what was done, emitted in the background as client-go's recorder does: nobody waits.
+
+MOST_WAITING = 1000
+"""Events that wait at most; further ones are dropped, because an API server that is this far behind needs rest."""
+
+
+class EventRecorder:
+    """Emits the recorded events one after the other, in order, while it runs."""
+
+    def __init__(self, kube: TypedKube) -> None:
+        self._kube = kube
+        self._waiting: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
+
+    def record(self, events: Iterable[Event]) -> None:
+        """Take note of events; returns at once."""
+        for event in events:
+            if not self._waiting.full():
+                self._waiting.put_nowait(event)
+
+    async def run(self) -> None:
+        """Emit events until cancelled."""
+        while True:
+            await self._kube.emit_event(await self._waiting.get())
+
+    def forget(self) -> None:
+        """Drop what is waiting: a former leader has nothing to tell."""
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+
+    async def flush(self) -> None:
+        """Emit what is waiting, for callers that do not run it."""
+        while not self._waiting.empty():
+            await self._kube.emit_event(self._waiting.get_nowait())
+
+
+_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
+
+
+def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
+    """Return the events for an action: on the Node concerned, and on the NodeUpgrade.
+
+    On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
+    """
+    rollout = stub(UPGRADES, upgrade.name, upgrade.uid)
+
+    def event(regarding: Json, *, warning: bool = False) -> Event:
+        return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
+
+    match action:
+        case Report(warning=warning):
+            return (event(rollout, warning=warning),)
+        case Refuse() | Abort() | DropTask():
+            return (event(rollout, warning=True),)
+        case Skip() | WaveNews():
+            return (event(rollout),)
+        case RaiseGuard(task=task) | DeclineGuard(task=task) | LiftGuard(task=task):
+            return (event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
+        case Cordon(view=node) | RestoreCordon(view=node):
+            return (event(stub(NODES, node.name, node.uid)),)
+        case Judge(task=task, verdict=verdict):
+            warning = verdict.outcome not in _GOOD
+            about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
+            return (event(rollout, warning=True), about_node) if warning else (about_node,)
+        case RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+            return (event(rollout, warning=True), event(stub(NODES, task.name, task.spec.node_uid), warning=True))
+        case CreateAgent(task=task) | StartHook(task=task):
+            return (event(stub(TASKS, task.name, task.uid)),)
+        case _:
+            return ()
+
+
+def stub(resource: Resource, name: str, uid: str) -> Json:
+    """Return the part of an object that an event needs in order to refer to it."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "uid": uid},
     }

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.engine.election import Term
+from nodeupgrade.engine.rollout.actuator import EventRecorder
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.node_controller import NodeController
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
-from nodeupgrade.engine.rollout.recorder import EventRecorder
 from nodeupgrade.engine.rollout.rollout_controller import RolloutController
-from nodeupgrade.engine.rollout.snapshots import Snapshots
+from nodeupgrade.engine.rollout.snapshots import Snapshots, Term
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 

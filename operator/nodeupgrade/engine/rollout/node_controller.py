@@ -8,10 +8,8 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, StartTask, Wait
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.election import require_term
-from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.recorder import EventRecorder, events
-from nodeupgrade.engine.rollout.result import Result, wait_over_in
+from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.ports.kube import NotFoundError, RejectedError, UnavailableError
 
@@ -45,10 +43,8 @@ class NodeController:
             fleet = await self.snapshots.of_node(rollout, name)
         except NotFoundError:
             return Result(over=True)
-        if (term := self.snapshots.term) is not None:
-            require_term(fleet, term)
-            if fleet.epoch != fleet.upgrade.epoch:
-                return Result(over=True)  # the controller of rollouts takes over first
+        if self.snapshots.term is not None and fleet.epoch != fleet.upgrade.epoch:
+            return Result(over=True)  # the controller of rollouts takes over first
         if needs_pods(fleet, name, self.snapshots.kube.utcnow()):
             fleet = await self.snapshots.with_pods(fleet, (name,))
         actions = advance(fleet, name, now := self.snapshots.kube.utcnow())
@@ -66,15 +62,21 @@ class NodeController:
             conflicted=not complete,
             upgrade=fleet.upgrade,
             in_flight=(name,),
-            wait_over_in=wait_over_in(actions, now),
-        )
+        ).waiting_at(now)
 
     async def _carry_out(
         self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
     ) -> tuple[tuple[NodeAction, ...], bool]:
         """Carry out actions up to the first that fails; return those that succeeded, and whether all did."""
+        own = self.snapshots
         actuator = Actuator(
-            self.snapshots.kube, self.snapshots.agents, fleet.upgrade, fleet.epoch, self.snapshots.guard
+            own.kube,
+            own.agents,
+            fleet.upgrade,
+            epoch=fleet.epoch,
+            guard=own.guard,
+            failures=memory.failures,
+            recorder=self.recorder,
         )
         applied = list[NodeAction]()
         for action in actions:
@@ -85,15 +87,13 @@ class NodeController:
             except (RejectedError, UnavailableError) as error:
                 if isinstance(action, StartTask) and isinstance(error, RejectedError):
                     memory.starts_unanswered.discard(action.node)
-                memory.failures.failed(action, str(error), self.snapshots.kube.utcnow())
+                memory.failures.failed(action, str(error), own.kube.utcnow())
                 return tuple(applied), False
             if isinstance(action, StartTask) or (isinstance(action, MarkTask) and done is not None):
                 memory.starts_unanswered.discard(action.node)
             if done is None:
                 memory.recent = None  # it may be what the action relied on
                 return tuple(applied), False
-            memory.failures.succeeded(done, self.snapshots.kube.utcnow())
-            self.recorder.record(events(done, fleet.upgrade))
             applied.append(done)
         return tuple(applied), True
 

@@ -1,7 +1,7 @@
 """Sources of Nodes, tasks, agent pods and NodeUpgrades for a pass: live lists or informers."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar, cast
 
@@ -14,8 +14,7 @@ from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer import Delta, Informer, ObjectCache, Timing
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentViews
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
-from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, RejectedError, Resource
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -69,7 +68,7 @@ class FleetSource(Protocol):
         ...
 
 
-class LiveFleet:
+class LiveFleet(FleetSource):
     """Lists everything on every pass: always current, but expensive for a large fleet.
 
     Args:
@@ -114,7 +113,7 @@ class LiveFleet:
         return cache
 
 
-class InformedFleet:
+class InformedFleet(FleetSource):
     """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
 
     Args:
@@ -248,35 +247,3 @@ def _assemble(
         unreadable=cast("Mapping[NodeName, str]", {**nodes.unreadable, **tasks.unreadable}),
         upgrades=upgrades,
     )
-
-
-# Reads which versions the API servers have, where they run as pods that the cluster shows.
-
-NAMESPACE = "kube-system"
-LABELS = {"component": "kube-apiserver"}
-"""Labels that kubeadm and most other installers give to their pods."""
-
-
-async def read_api_servers(kube: KubeApi) -> tuple[KubeletVersion, ...]:
-    """Return the versions of the API servers; empty if none is shown, as in a managed control plane.
-
-    What answers under one address may be any of several servers, and each may have another version.
-    """
-    try:
-        pods = await kube.list(PODS.within(NAMESPACE), labels=LABELS)
-    except RejectedError:  # somebody who may not see these pods can plan nevertheless
-        return ()
-    return tuple(version for pod in pods for version in _versions(pod))
-
-
-def _versions(pod: Json) -> Iterator[KubeletVersion]:
-    if (pod.get("metadata") or {}).get("deletionTimestamp") is not None:
-        return
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        image, _, tag = str(container.get("image") or "").partition("@")[0].rpartition(":")
-        if "kube-apiserver" not in image:
-            continue
-        try:
-            yield KubeletVersion.parse(tag.replace("_", "+"))
-        except UnsupportedKubelet:
-            continue

@@ -1,7 +1,6 @@
 """What came of one call of a controller."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -28,8 +27,7 @@ class Result:
         """Whether anything was written, or is to be."""
         return any(not isinstance(action, Wait | Hold) for action in self.actions)
 
-
-def wait_over_in(actions: Iterable[NodeAction], now: datetime) -> float | None:
-    """Return the seconds until the first wait is over whose end is known; None if there is none."""
-    ends = (action.until for action in actions if isinstance(action, Wait) and action.until is not None)
-    return max(0.0, (first - now).total_seconds()) if (first := min(ends, default=None)) is not None else None
+    def waiting_at(self, now: datetime) -> "Result":
+        """Return the result with the seconds until the first wait is over whose end is known."""
+        ends = [action.until for action in self.actions if isinstance(action, Wait) and action.until is not None]
+        return replace(self, wait_over_in=max(0.0, (min(ends) - now).total_seconds())) if ends else self

@@ -6,22 +6,21 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.json import to_json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.object import EPOCH_MARK, Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot, NodeAction, Refuse, Wait, WriteStatus
 from nodeupgrade.domain.rollout.conditions import of_internal_error
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.election import require_term, take_over
-from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.recorder import EventRecorder, events, stub
-from nodeupgrade.engine.rollout.result import Result, wait_over_in
+from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder, stub
+from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.snapshots import FailureHistory, RolloutMemory, Snapshots
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
-from nodeupgrade.ports.kube import UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
 
 TASKS_AT_ONCE = 32
 """Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
@@ -106,9 +105,8 @@ class RolloutController:
             over=not (planned.actions or slots) and (upgrade.finished or upgrade.deleting),
             upgrade=upgrade,
             in_flight=slots,
-            wait_over_in=wait_over_in(planned.actions, now),
             cost=cost,
-        )
+        ).waiting_at(now)
 
     async def crashed(self, name: str, problem: str) -> None:
         """Forget what failed lately for a rollout, as a restart would, and tell people what nobody has foreseen.
@@ -136,14 +134,13 @@ class RolloutController:
 
     async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
         """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
-        if (term := self.snapshots.term) is None:
+        if self.snapshots.term is None or fleet.epoch == fleet.upgrade.epoch:
             return False
-        require_term(fleet, term)
-        if fleet.epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or fleet.in_flight):
+        if not (_needs_work(fleet.upgrade) or fleet.in_flight):
             return False
         memory.recent = None
         with contextlib.suppress(ConflictError, NotFoundError):
-            await take_over(self.snapshots.kube, fleet)
+            await _take_over(self.snapshots.kube, fleet)
         return True
 
     async def _carry_out(
@@ -154,7 +151,17 @@ class RolloutController:
         A write that is refused for one node affects no other, nor the status: an action for one node never depends on
         what the same plan decides for another. Return the actions that succeeded, and whether all did.
         """
-        writing = _Writing(memory, self.snapshots, self.recorder, fleet, self.on_slots)
+        base = self.snapshots
+        actuator = Actuator(
+            base.kube,
+            base.agents,
+            fleet.upgrade,
+            epoch=fleet.epoch,
+            guard=base.guard,
+            failures=memory.failures,
+            recorder=self.recorder,
+        )
+        writing = _Writing(memory, actuator, base.kube, fleet.upgrade, self.on_slots)
         own = asyncio.ensure_future(writing.for_rollout([each for each in actions if _node_of(each) is None]))
         others = asyncio.ensure_future(writing.for_nodes([each for each in actions if _node_of(each) is not None]))
         try:
@@ -171,18 +178,13 @@ class _Writing:
     """The writes of one plan."""
 
     memory: RolloutMemory
-    snapshots: Snapshots
-    recorder: EventRecorder
-    fleet: FleetSnapshot
+    actuator: Actuator
+    kube: TypedKube
+    upgrade: Upgrade
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
     applied: list[NodeAction] = field(default_factory=list)  # the actions that succeeded
-    _actuator: Actuator = field(init=False)
     _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TASKS_AT_ONCE))
     _unanswered: set[type[NodeAction]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        own = self.snapshots
-        self._actuator = Actuator(own.kube, own.agents, self.fleet.upgrade, self.fleet.epoch, own.guard)
 
     async def for_rollout(self, actions: Iterable[NodeAction]) -> bool:
         """Carry out actions in order; return whether all succeeded."""
@@ -190,7 +192,7 @@ class _Writing:
             if isinstance(action, WriteStatus):
                 self._status_changes()
             try:
-                done = await self._actuator.carry_out(action)
+                done = await self.actuator.carry_out(action)
             except (ConflictError, NotFoundError):
                 return False
             finally:
@@ -198,9 +200,9 @@ class _Writing:
                     self._status_changes()
             if done is None:
                 return False
-            self._succeeded(done)
+            self.applied.append(done)
             if isinstance(done, WriteStatus):
-                self.on_slots(self.fleet.upgrade, done.status.in_flight)
+                self.on_slots(self.upgrade, done.status.in_flight)
         return True
 
     async def for_nodes(self, actions: Iterable[NodeAction]) -> bool:
@@ -224,25 +226,20 @@ class _Writing:
                     return False
                 try:
                     async with asyncio.timeout(PATIENCE_SECONDS):
-                        done = await self._actuator.carry_out(action)
+                        done = await self.actuator.carry_out(action)
                 except (RejectedError, UnavailableError, TimeoutError) as error:
                     self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
                     problem = str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s"
-                    self.memory.failures.failed(action, problem, self.snapshots.kube.utcnow())
+                    self.memory.failures.failed(action, problem, self.kube.utcnow())
                     return False
             if done is None:
                 return False
-            self._succeeded(done)
+            self.applied.append(done)
         return True
 
     def _status_changes(self) -> None:
         """Let nothing count as recent that was read while the status is written, or before."""
         self.memory.status_writes, self.memory.recent = self.memory.status_writes + 1, None
-
-    def _succeeded(self, action: NodeAction) -> None:
-        self.memory.failures.succeeded(action, self.snapshots.kube.utcnow())
-        self.recorder.record(events(action, self.fleet.upgrade))
-        self.applied.append(action)
 
 
 def _node_of(action: NodeAction) -> NodeName | None:
@@ -253,3 +250,31 @@ def _node_of(action: NodeAction) -> NodeName | None:
 def _needs_work(upgrade: Upgrade | None) -> bool:
     """Report whether there may be something to do; an unreadable NodeUpgrade counts, so that this is reported."""
     return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_asked
+
+
+# The first thing that a new leader writes: marks that make every write void that its predecessor still has on the way.
+#
+# A write names the resourceVersion that it relies on, so it is void once the object has changed. A predecessor that was
+# paused in the middle of a write may send it any time later; objects that nobody has written since would accept it. So
+# a new leader first writes its epoch into the tasks of all nodes in flight, which a late write could start, and then
+# into the NodeUpgrade, which a late write could admit nodes with. Only then does it plan. Whoever meets the mark of a
+# later term knows that its own is over.
+
+
+async def _take_over(kube: TypedKube, fleet: FleetSnapshot) -> None:
+    """Mark a rollout and its nodes in flight. If it is interrupted, all of it has to be done again.
+
+    The NodeUpgrade comes last and on condition that it is the one from which the nodes in flight were read: no slot
+    can have been taken since.
+
+    Raises:
+        ConflictError, NotFoundError: The NodeUpgrade has changed or is gone.
+        RejectedError, UnavailableError: The NodeUpgrade cannot be written at the moment.
+    """
+    mark: Json = {"metadata": {"annotations": {EPOCH_MARK: fleet.epoch}}}
+    for name in fleet.in_flight:
+        if fleet.own_task(name) is not None:
+            # A task that cannot be marked must not stop the other nodes; its slot is not freed before it is marked.
+            with contextlib.suppress(NotFoundError, RejectedError):
+                await kube.merge(TASKS, name, mark)
+    await kube.merge(UPGRADES, fleet.upgrade.name, mark, resource_version=fleet.upgrade.resource_version)

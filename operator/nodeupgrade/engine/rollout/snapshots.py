@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
+from nodeupgrade.domain.election import outranks, term_of
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.actions import DeleteAgent, FreeSlot, NodeAction, Wait
@@ -19,19 +22,31 @@ from nodeupgrade.domain.rollout.guard import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import may_have_begun
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
-from nodeupgrade.engine.election import Term
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
 from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
-from nodeupgrade.engine.rollout.reader import FleetSource, read_api_servers
+from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.health import HealthSource
-from nodeupgrade.ports.kube import UPGRADES, KubeApi, NotFoundError
+from nodeupgrade.ports.kube import PODS, UPGRADES, KubeApi, NotFoundError, NotLeadingError, RejectedError
 
 READS_AT_ONCE = 64
 """Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
+
+
+class Term(Protocol):
+    """A leader's term of office."""
+
+    @property
+    def epoch(self) -> str:
+        """What the leader marks objects with; differs from that of every other term."""
+        ...
+
+    def surpass(self, term: int) -> None:
+        """Learn that objects bear the mark of this term, which is not over for all we know."""
+        ...
 
 
 class FailureHistory:
@@ -135,6 +150,7 @@ class Snapshots:
 
         Raises:
             NotFoundError: There is no such NodeUpgrade.
+            NotLeadingError: Another leader has taken over.
             UnavailableError: Something cannot be read at the moment.
         """
         memory, began = self.memory(name), self.clock()
@@ -150,6 +166,7 @@ class Snapshots:
             allowed=self.agents.allowed,
         )
         fleet = replace(fleet, epoch=epoch)
+        self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
         return self._as_remembered(fleet, memory)
@@ -158,7 +175,7 @@ class Snapshots:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.
 
         Raises:
-            NotFoundError, UnavailableError: See ``of_rollout``.
+            NotFoundError, NotLeadingError, UnavailableError: See ``of_rollout``.
         """
         memory, began = self.memory(rollout), self.clock()
         waiting = dict(memory.waiting)  # before anything is read: a slot may be freed meanwhile
@@ -175,6 +192,7 @@ class Snapshots:
             artifacts=objects.artifacts,
             unreadable=objects.unreadable,
         )
+        self._require_term(fleet)
         return await self._with_hook_jobs(fleet, name)
 
     def _is_recent(self, memory: RolloutMemory, began: float) -> bool:
@@ -191,6 +209,20 @@ class Snapshots:
         if task is None or not (begun := [*may_have_begun(task, gone=name not in fleet.nodes)]):
             return fleet
         return replace(fleet, hook_jobs=await read_hook_jobs(self.kube, self.agents.namespace, task, begun))
+
+    def _require_term(self, fleet: FleetSnapshot) -> None:
+        """Check that nobody has taken over the rollout since this term began, as far as the nodes in flight tell.
+
+        The NodeUpgrade alone does not: it is read first, and another leader may have taken over before the tasks were
+        read. The term is told; if it is valid after all, the next one will be later.
+        """
+        if self.term is None:
+            return
+        tasks = (fleet.tasks.get(name) for name in fleet.upgrade.status.in_flight)
+        marks = (fleet.upgrade.epoch, *(task.epoch for task in tasks if task is not None))
+        if later := [mark for mark in marks if outranks(mark, fleet.epoch)]:
+            self.term.surpass(max(map(term_of, later)))
+            raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")
 
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
         """Add the pods of these nodes, as ``look_at`` does; at most ``READS_AT_ONCE`` are read at the same time."""
@@ -232,7 +264,7 @@ async def gather(
         allowed: What the operator's configuration allows; None if it is not known.
     """
     objects, version, api_servers = await asyncio.gather(
-        source.read(upgrade), kube.server_version(), read_api_servers(kube)
+        source.read(upgrade), kube.server_version(), _read_api_servers(kube)
     )
     active, rivals = _others(upgrade, objects.upgrades)
     fleet = FleetSnapshot(
@@ -290,3 +322,33 @@ def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozen
     others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
     own = {upgrade.uid} if upgrade.active else set()
     return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)
+
+
+_SYSTEM = "kube-system"
+_API_SERVERS = {"component": "kube-apiserver"}
+"""Labels that kubeadm and most other installers give to their pods."""
+
+
+async def _read_api_servers(kube: KubeApi) -> tuple[KubeletVersion, ...]:
+    """Return the versions of the API servers that run as pods; empty if none is shown, as in a managed control plane.
+
+    What answers under one address may be any of several servers, and each may have another version.
+    """
+    try:
+        pods = await kube.list(PODS.within(_SYSTEM), labels=_API_SERVERS)
+    except RejectedError:  # somebody who may not see these pods can plan nevertheless
+        return ()
+    return tuple(version for pod in pods for version in _versions(pod))
+
+
+def _versions(pod: Json) -> Iterator[KubeletVersion]:
+    if (pod.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        image, _, tag = str(container.get("image") or "").partition("@")[0].rpartition(":")
+        if "kube-apiserver" not in image:
+            continue
+        try:
+            yield KubeletVersion.parse(tag.replace("_", "+"))
+        except UnsupportedKubelet:
+            continue

@@ -18,12 +18,11 @@ from nodeupgrade.domain.nodes import CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.membership import decide, is_orphaned
-from nodeupgrade.engine.rollout.actuator import cordon
+from nodeupgrade.engine.rollout.actuator import cordon, stub
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
 from nodeupgrade.engine.rollout.maintenance import withdraw
 from nodeupgrade.engine.rollout.reader import FleetSource
-from nodeupgrade.engine.rollout.recorder import stub
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
