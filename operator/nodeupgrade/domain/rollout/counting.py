@@ -27,10 +27,10 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.values import printable
-from nodeupgrade.domain.rollout.failures import NONE, kept, step_of
+from nodeupgrade.domain.rollout.failures import NONE, Departed, kept, step_of
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import Departed, approved_by, needs_approval
+from nodeupgrade.domain.rollout.waves import approved_by, needs_approval
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""

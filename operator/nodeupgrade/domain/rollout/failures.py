@@ -6,7 +6,7 @@ others, numbers are kept. While its task is there, a failure is counted from the
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -103,6 +103,60 @@ def has_verdict_to_keep(fleet: FleetSnapshot, task: Task) -> bool:
     """Report whether a task tells of a failed or refused upgrade of this rollout."""
     ours = task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.kind is RunKind.UPGRADE
     return ours and task.verdict is not None and task.verdict.outcome in KEPT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departed:
+    """Failures on record, of a rollout or a wave, of which no member tells any more: its Node or its task is gone."""
+
+    listed: tuple[NodeFailure, ...] = ()  # those whose nodes are known
+    more: UnlistedFailures = NONE  # how many others there are
+
+    @property
+    def total(self) -> int:
+        """Number of nodes."""
+        return len(self.listed) + self.more.refused + self.more.failed
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(each.outcome in FAILURES for each in self.listed) + self.more.failed
+
+    @property
+    def refused(self) -> int:
+        """Number of nodes that were refused."""
+        return self.of(Verdict.REFUSED) + self.more.refused
+
+    @property
+    def restarted(self) -> int:
+        """Number of containers that were restarted, as far as it is known."""
+        return sum(each.restarted or 0 for each in self.listed) + self.more.restarted
+
+    @property
+    def unknown(self) -> int:
+        """Number of nodes of which it is not known what was restarted."""
+        return sum(each.restarted is None for each in self.listed) + self.more.unknown
+
+    def of(self, outcome: Verdict) -> int:
+        """Return how many of the nodes that are known had this verdict."""
+        return sum(each.outcome is outcome for each in self.listed)
+
+    @classmethod
+    def sum_of(cls, parts: Iterable["Departed"]) -> "Departed":
+        """Return the failures of several waves as one."""
+        every = tuple(parts)
+        return cls(
+            listed=tuple(each for part in every for each in part.listed),
+            more=UnlistedFailures(
+                refused=sum(part.more.refused for part in every),
+                failed=sum(part.more.failed for part in every),
+                restarted=sum(part.more.restarted for part in every),
+                unknown=sum(part.more.unknown for part in every),
+            ),
+        )
+
+
+NOBODY = Departed()
 
 
 def on_record(fleet: FleetSnapshot, freed: Collection[FreeSlot] = ()) -> FleetSnapshot:

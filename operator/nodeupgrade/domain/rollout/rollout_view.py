@@ -19,6 +19,7 @@ from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.failures import (
     FAILURES,
     NONE,
+    Departed,
     after_retry,
     kept,
     next_look,
@@ -28,15 +29,7 @@ from nodeupgrade.domain.rollout.failures import (
 from nodeupgrade.domain.rollout.membership import needs_claim, unassigned_members
 from nodeupgrade.domain.rollout.node_state import NodeState, Place, node_state
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.rollout.waves import (
-    Departed,
-    WavePosition,
-    WaveRoster,
-    assign,
-    rosters,
-    together,
-    wave_position,
-)
+from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster, assign, rosters, wave_position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +189,7 @@ def view_members(
         flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
         unclaimed=unclaimed,
         held=tuple(member for member in members.values() if member.node in refused),
-        departed=together(gone.values()),
+        departed=Departed.sum_of(gone.values()),
         freed=freed,
     )
 

@@ -8,13 +8,12 @@ from datetime import datetime
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, WaveState
+from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.rollout.failures import FAILURES, NONE
+from nodeupgrade.domain.rollout.failures import NOBODY, Departed
 from nodeupgrade.domain.rollout.membership import Unassigned
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
@@ -41,60 +40,6 @@ def assign(
         assigned |= dict.fromkeys(chosen, wave.name)
     wave_of = {member.node: assigned.get(member.node, REMAINDER) for member in ordered}
     return dict(sorted(wave_of.items(), key=lambda item: names.index(item[1])))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departed:
-    """Failures on record, of a rollout or a wave, of which no member tells any more: its Node or its task is gone."""
-
-    listed: tuple[NodeFailure, ...] = ()  # those whose nodes are known
-    more: UnlistedFailures = NONE  # how many others there are
-
-    @property
-    def total(self) -> int:
-        """Number of nodes."""
-        return len(self.listed) + self.more.refused + self.more.failed
-
-    @property
-    def failed(self) -> int:
-        """Number of nodes that count against the failure threshold."""
-        return sum(each.outcome in FAILURES for each in self.listed) + self.more.failed
-
-    @property
-    def refused(self) -> int:
-        """Number of nodes that were refused."""
-        return self.of(Verdict.REFUSED) + self.more.refused
-
-    @property
-    def restarted(self) -> int:
-        """Number of containers that were restarted, as far as it is known."""
-        return sum(each.restarted or 0 for each in self.listed) + self.more.restarted
-
-    @property
-    def unknown(self) -> int:
-        """Number of nodes of which it is not known what was restarted."""
-        return sum(each.restarted is None for each in self.listed) + self.more.unknown
-
-    def of(self, outcome: Verdict) -> int:
-        """Return how many of the nodes that are known had this verdict."""
-        return sum(each.outcome is outcome for each in self.listed)
-
-
-NOBODY = Departed()
-
-
-def together(parts: Iterable[Departed]) -> Departed:
-    """Return the failures of several waves as one."""
-    every = tuple(parts)
-    return Departed(
-        listed=tuple(each for part in every for each in part.listed),
-        more=UnlistedFailures(
-            refused=sum(part.more.refused for part in every),
-            failed=sum(part.more.failed for part in every),
-            restarted=sum(part.more.restarted for part in every),
-            unknown=sum(part.more.unknown for part in every),
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +91,7 @@ def rosters(
     terms = {wave.name: wave for wave in waves}
     if any(name not in by_wave for name in gone):
         by_wave.setdefault(REMAINDER, [])
-    left = together(part for name, part in gone.items() if name not in terms)
+    left = Departed.sum_of(part for name, part in gone.items() if name not in terms)
     return tuple(
         WaveRoster(
             terms=terms.get(name) or Wave(name=name),
