@@ -25,7 +25,8 @@ from nodeupgrade.domain.rollout.candidate import (
     task_of_others,
     unsupported_version,
 )
-from nodeupgrade.domain.rollout.membership import is_orphaned, serves
+from nodeupgrade.domain.rollout.membership import serves
+from nodeupgrade.domain.rollout.orphaned_cordons import is_orphaned
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 

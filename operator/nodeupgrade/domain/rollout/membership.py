@@ -3,18 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
 from nodeupgrade.domain.rollout.failures import KEPT, is_on_record, kept
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
@@ -117,44 +112,3 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
         return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
     file = (artifact.pre_staged or {})[platform]
     return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
-
-
-# Orphaned cordons: cordons of a NodeUpgrade that is gone or has ended, and when it is safe to remove them.
-
-_NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
-
-
-def is_orphaned(node: NodeView, active_upgrades: frozenset[str]) -> bool:
-    """Report whether a node carries a cordon of ours whose NodeUpgrade is no longer active."""
-    return bool(node.unschedulable and node.cordoned_by) and node.cordoned_by not in active_upgrades
-
-
-def decide(node: NodeView, task: Task | None, pod: AgentPodView | None, problem: str = "") -> RestoreCordon | Wait:
-    """Remove an orphaned cordon if the run for which it was made is over; else report why not.
-
-    Args:
-        node: The node, for which ``is_orphaned`` holds.
-        task: Its task as it is now; None if there is none.
-        pod: Its agent pod; None if there is none.
-        problem: Why its task cannot be read; empty if it can.
-    """
-    obstacle = problem or _obstacle(node, task, pod)
-    if not obstacle:
-        message = f"node {node.name} is schedulable again: the NodeUpgrade that cordoned it is gone and its run is over"
-        return RestoreCordon(view=node, reason=Reason.UNCORDONED, message=message)
-    detail = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {obstacle}"
-    message = sentence(Reason.CORDON_LEFT_BEHIND, detail)
-    return Wait(node=node.name, reason=Reason.CORDON_LEFT_BEHIND, message=message)
-
-
-def _obstacle(node: NodeView, task: Task | None, pod: AgentPodView | None) -> str:
-    """Return why an executor may be at work or a person is needed; empty if neither is the case."""
-    if task is None or task.spec.node_uid != node.uid:
-        return "its NodeUpgradeTask is gone, so nobody tells whether its run has ended"
-    if pod is not None and not pod.over:
-        return f"agent pod {pod.name} is at work"
-    if task.reported.phase is TaskPhase.ROLLBACK_FAILED:
-        return "it could not be rolled back"
-    if task.reported.phase.terminal or (task.spec.action in _NEVER_BEGUN and task.spec.verdict is None):
-        return ""
-    return f"its run is not over ({task.reported.phase})"

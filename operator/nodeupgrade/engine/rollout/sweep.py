@@ -17,7 +17,7 @@ from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import CORDON_MANAGER, NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
-from nodeupgrade.domain.rollout.membership import decide, is_orphaned
+from nodeupgrade.domain.rollout.orphaned_cordons import is_orphaned, restore_or_wait
 from nodeupgrade.engine.rollout.actuator import cordon, stub
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
@@ -96,7 +96,7 @@ class Sweep:
         task, problem = await self._task(node)
         pods = await self._pods(node)
         agent = next((pod for pod in pods if pod.role is PodRole.AGENT), None)
-        decision: NodeAction = decide(node, task, agent, problem)
+        decision: NodeAction = restore_or_wait(node, task, agent, problem)
         if isinstance(decision, RestoreCordon):
             decision = await self._restore(decision, pods)
         await self._report(node, decision)
