@@ -92,3 +92,7 @@ class Artifact:
     pre_staged: Annotated[
         Mapping[str, PreStagedFile] | None, _BY_PLATFORM, "Files that already exist on the nodes, keyed by platform."
     ] = None
+
+    def serves(self, platform: str) -> bool:
+        """Report whether there is a kubelet for a platform; an image serves every platform that its index lists."""
+        return self.image is not None or platform in {**(self.platforms or {}), **(self.pre_staged or {})}

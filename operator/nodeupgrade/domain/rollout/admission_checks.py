@@ -25,7 +25,6 @@ from nodeupgrade.domain.rollout.candidate import (
     task_of_others,
     unsupported_version,
 )
-from nodeupgrade.domain.rollout.membership import serves
 from nodeupgrade.domain.rollout.orphaned_cordons import is_orphaned
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
@@ -177,7 +176,7 @@ def required_guard_is_possible(candidate: Candidate) -> Found | None:
 @check(Reason.ARTIFACT_UNAVAILABLE, Hazard.PROGRAM_WRONG, acceptable=False)
 def artifact_has_platform(candidate: Candidate) -> Found | None:
     """There is a kubelet binary for the node's platform."""
-    if serves(candidate.spec.artifact, candidate.node.platform):
+    if candidate.spec.artifact.serves(candidate.node.platform):
         return None
     return f"spec.artifact has no {candidate.node.platform}, which is the platform of {named(candidate)}"
 

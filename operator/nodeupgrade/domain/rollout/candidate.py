@@ -1,12 +1,23 @@
-"""A candidate: one node whose upgrade is considered, and whether its task can be claimed."""
+"""A candidate: one node whose upgrade is considered, whether it can be claimed, and the task that claims it."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
+from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import (
+    ArtifactKind,
+    PastRun,
+    RunKind,
+    TaskAction,
+    TaskArtifact,
+    TaskSpec,
+    UpgradeRef,
+    new_run_id,
+)
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
@@ -89,3 +100,62 @@ def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
     if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
         return True
     return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
+
+
+def task_spec(candidate: Candidate, *, wave: str, order: int) -> TaskSpec:
+    """Return the spec of the task by which a rollout claims a node, resolved for this node.
+
+    Raises:
+        KeyError: There is no artifact for the node's platform.
+    """
+    upgrade, spec, node, held = candidate.fleet.upgrade, candidate.spec, candidate.node, candidate.task
+    return TaskSpec(
+        node_name=node.name,
+        node_uid=node.uid,
+        upgrade_ref=UpgradeRef(name=upgrade.name, uid=upgrade.uid, generation=upgrade.generation),
+        run_id=new_run_id(upgrade.uid, candidate.now),
+        from_version=node.kubelet_version,
+        to_version=spec.version,
+        artifact=resolve_artifact(spec.artifact, node.platform),
+        files=spec.files,
+        wave=wave,
+        order=order,
+        allow_downgrade=spec.allow_downgrade,
+        hash_mode=spec.hash.mode,
+        hash_also_accepted=spec.hash.also_accepted,
+        kubelet=spec.kubelet,
+        preflight=spec.preflight,
+        verify=spec.verify,
+        history=() if held is None else past_runs(held),
+    )
+
+
+def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
+    """Return the artifact for a platform.
+
+    Raises:
+        KeyError: It does not serve the platform.
+    """
+    if (image := artifact.image) is not None:
+        return TaskArtifact(
+            kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=image.pull_secret
+        )
+    if download := (artifact.platforms or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
+    file = (artifact.pre_staged or {})[platform]
+    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
+
+
+def past_runs(held: Task) -> tuple[PastRun, ...]:
+    """Return the history including the last run, at most PAST_RUNS_KEPT entries; a precheck does not count as a run."""
+    verdict = held.verdict
+    if verdict is None or held.kind is RunKind.PRECHECK:
+        return held.spec.history
+    past = PastRun(
+        upgrade=held.spec.upgrade_ref.name,
+        from_version=held.spec.from_version,
+        to_version=held.spec.to_version,
+        result=verdict.outcome,
+        time=verdict.decided_at,
+    )
+    return (*held.spec.history, past)[-PAST_RUNS_KEPT:]

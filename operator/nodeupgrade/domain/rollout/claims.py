@@ -5,19 +5,15 @@ They concern only tasks of nodes without a slot, at most ``WRITES_AT_ONCE`` per 
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 
-from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import GuardGrant, PastRun, RunKind, TaskAction, TaskSpec, UpgradeRef, new_run_id
-from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.api.task.spec import GuardGrant, RunKind, TaskAction, new_run_id
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, NoteHold, Release, Reopen
 from nodeupgrade.domain.rollout.budgets import StartDecision
-from nodeupgrade.domain.rollout.candidate import is_claimable
-from nodeupgrade.domain.rollout.membership import resolve_artifact
+from nodeupgrade.domain.rollout.candidate import Candidate, is_claimable, past_runs, task_spec
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
@@ -79,36 +75,6 @@ def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
     )
 
 
-def task_spec(
-    fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, *, wave: str, order: int, now: datetime
-) -> TaskSpec:
-    """Return the spec of a waiting task, resolved for this node.
-
-    Raises:
-        KeyError: There is no artifact for the node's platform.
-    """
-    upgrade, held = fleet.upgrade, fleet.tasks.get(node.name)
-    return TaskSpec(
-        node_name=node.name,
-        node_uid=node.uid,
-        upgrade_ref=UpgradeRef(name=upgrade.name, uid=upgrade.uid, generation=upgrade.generation),
-        run_id=new_run_id(upgrade.uid, now),
-        from_version=node.kubelet_version,
-        to_version=spec.version,
-        artifact=resolve_artifact(spec.artifact, node.platform),
-        files=spec.files,
-        wave=wave,
-        order=order,
-        allow_downgrade=spec.allow_downgrade,
-        hash_mode=spec.hash.mode,
-        hash_also_accepted=spec.hash.also_accepted,
-        kubelet=spec.kubelet,
-        preflight=spec.preflight,
-        verify=spec.verify,
-        history=() if held is None else past_runs(held),
-    )
-
-
 def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
     order = {name: index for index, name in enumerate(rollout.members)}
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
@@ -126,7 +92,8 @@ def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
         ):
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
-        spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=rollout.now)
+        candidate = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
+        spec = task_spec(candidate, wave=member.wave, order=order[node.name])
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
@@ -159,18 +126,3 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reope
     )
     message = f"node {task.name} waits for its turn again: {because}"
     return Reopen(task=task, spec=spec, reason=Reason.REOPENED, message=message)
-
-
-def past_runs(held: Task) -> tuple[PastRun, ...]:
-    """Return the history including the last run, at most PAST_RUNS_KEPT entries; a precheck does not count as a run."""
-    verdict = held.verdict
-    if verdict is None or held.kind is RunKind.PRECHECK:
-        return held.spec.history
-    past = PastRun(
-        upgrade=held.spec.upgrade_ref.name,
-        from_version=held.spec.from_version,
-        to_version=held.spec.to_version,
-        result=verdict.outcome,
-        time=verdict.decided_at,
-    )
-    return (*held.spec.history, past)[-PAST_RUNS_KEPT:]

@@ -35,9 +35,8 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
-from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.claims import task_spec
-from nodeupgrade.domain.rollout.membership import selects, serves
+from nodeupgrade.domain.rollout.candidate import Candidate, task_spec
+from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline, was_touched
@@ -195,7 +194,7 @@ def _resume(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now:
     looking = spec is not None and spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched", now)
-    if spec is None or not serves(spec.artifact, node.platform):
+    if spec is None or not spec.artifact.serves(node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
@@ -260,7 +259,8 @@ def _started(
 ) -> TaskSpec:
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
     own, precheck = fleet.own_task(node.name), action is TaskAction.PRECHECK
-    fresh = task_spec(fleet, spec, node, wave=_wave(fleet, spec, node.name, now), order=0, now=now)
+    candidate = Candidate(fleet=fleet, spec=spec, node=node, now=now)
+    fresh = task_spec(candidate, wave=_wave(fleet, spec, node.name, now), order=0)
     wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
     return replace(
         fresh,

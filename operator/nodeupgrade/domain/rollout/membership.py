@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
-from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
@@ -89,26 +87,5 @@ def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool
     """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
     if node.name in fleet.unreadable:
         return False
-    needs = node.kubelet_version != spec.version and serves(spec.artifact, node.platform)
+    needs = node.kubelet_version != spec.version and spec.artifact.serves(node.platform)
     return needs and fleet.claim_of(node.name) is None
-
-
-def serves(artifact: Artifact, platform: str) -> bool:
-    """Report whether there is a kubelet for a platform; an image serves every platform that its index lists."""
-    return artifact.image is not None or platform in {**(artifact.platforms or {}), **(artifact.pre_staged or {})}
-
-
-def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
-    """Return the artifact for a platform.
-
-    Raises:
-        KeyError: It does not serve the platform.
-    """
-    if (image := artifact.image) is not None:
-        return TaskArtifact(
-            kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=image.pull_secret
-        )
-    if download := (artifact.platforms or {}).get(platform):
-        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
-    file = (artifact.pre_staged or {})[platform]
-    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
