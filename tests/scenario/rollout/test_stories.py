@@ -2,7 +2,7 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.node_state import Place
+from nodeupgrade.domain.rollout.membership import Place
 from nodeupgrade.domain.rollout.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part

@@ -28,7 +28,7 @@ from nodeupgrade.api.upgrade.status import (
 )
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.rollout.failures import NONE, Departed, kept, step_of
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.membership import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.waves import approved_by, needs_approval
 

@@ -29,7 +29,7 @@ from nodeupgrade.domain.rollout.budgets import UNDECIDED, StartDecision, decide_
 from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.failures import on_record
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.membership import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, summarise

@@ -26,10 +26,9 @@ from nodeupgrade.domain.rollout.failures import (
     on_record,
     wave_kept,
 )
-from nodeupgrade.domain.rollout.membership import needs_claim, unassigned_members
-from nodeupgrade.domain.rollout.node_state import NodeState, Place, node_state
+from nodeupgrade.domain.rollout.membership import NodeState, Place, members_of, needs_claim
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster, assign, rosters, wave_position
+from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster, rosters, wave_position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,21 +147,12 @@ def view_rollout(
 
     A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
     """
-    rollout = _view(on_record(fleet, freed), spec, now, frozenset(action.node for action in freed))
+    told, freed_nodes = on_record(fleet, freed), frozenset(action.node for action in freed)
+    rollout = view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
     if fleet.upgrade.retry_asked and rollout.is_retried:
-        return _view(on_record(after_retry(on_record(fleet)), freed), spec, now, rollout.freed)
+        told = on_record(after_retry(on_record(fleet)), freed)
+        return view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
     return rollout
-
-
-def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
-    """Return the rollout: who takes part, in which wave, and in which state."""
-    unassigned, flying = unassigned_members(fleet, spec), frozenset(fleet.in_flight)
-    waves, late = assign(spec.waves, unassigned, last=fleet.operator_node), {m.node for m in unassigned if m.late}
-    members = {
-        name: node_state(fleet, spec, name, wave, now, flying=name in flying, late=name in late)
-        for name, wave in waves.items()
-    }
-    return view_members(fleet, spec, now, members, freed)
 
 
 def view_members(

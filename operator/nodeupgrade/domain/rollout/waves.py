@@ -1,7 +1,6 @@
 """Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,34 +11,8 @@ from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.failures import NOBODY, Departed
-from nodeupgrade.domain.rollout.membership import Unassigned
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
-
-
-def assign(
-    waves: Sequence[Wave], members: Iterable[Unassigned], last: NodeName | None = None
-) -> Mapping[NodeName, str]:
-    """Return the wave of every member, in upgrade order: wave by wave, then by name; ``last`` comes last in its wave.
-
-    The claim decides; without one, it is the first wave, in the order of ``waves``, that selects the member or has room
-    for it. All others belong to the remainder.
-    """
-    ordered = sorted(members, key=lambda member: (member.node == last, member.node))
-    names = [*(wave.name for wave in waves), REMAINDER]
-    assigned = {member.node: member.wave for member in ordered if member.wave in names}
-    sizes = Counter(assigned.values())
-    for wave in waves:
-        left = [member for member in ordered if member.node not in assigned]
-        if wave.selector is not None:
-            chosen = [member.node for member in left if matches_labels(wave.selector, member.labels)]
-        else:
-            size = wave.size.of(len(ordered)) if wave.size is not None else 0
-            chosen = [member.node for member in left if not member.idle][: max(0, size - sizes[wave.name])]
-        assigned |= dict.fromkeys(chosen, wave.name)
-    wave_of = {member.node: assigned.get(member.node, REMAINDER) for member in ordered}
-    return dict(sorted(wave_of.items(), key=lambda item: names.index(item[1])))
+from nodeupgrade.domain.rollout.membership import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
