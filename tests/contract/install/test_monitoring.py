@@ -20,7 +20,7 @@ from e2e.lab.process import wait_until
 from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
 from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
-from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER
+from nodeupgrade.domain.rollout.conditions import STALLED_AFTER
 from nodeupgrade.engine.rollout.result import Result
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports

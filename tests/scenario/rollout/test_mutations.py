@@ -11,7 +11,6 @@ from nodeupgrade.domain.rollout import (
     admission_checks,
     budgets,
     failures,
-    flight,
     gates,
     guard,
     health,
@@ -19,10 +18,11 @@ from nodeupgrade.domain.rollout import (
     verdict,
     waves,
 )
-from nodeupgrade.domain.rollout.agent_lifecycle import overdue
 from nodeupgrade.domain.rollout.budgets import Budget
+from nodeupgrade.domain.rollout.conditions import overdue
 from nodeupgrade.domain.rollout.gates import Gate
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelet import probe_delay
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
@@ -159,11 +159,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "failed_node_is_deleted_and_still_counts",
     ),
     "waiting for a Node that is gone": (
-        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        with_function(FleetSnapshot, "may_be_running", lambda _fleet, _name: False),
         "node_is_lost_with_its_task",
     ),
     "asking a node that comes back": (
-        with_function(flight, "may_be_running", lambda _fleet, _name: False),
+        with_function(FleetSnapshot, "may_be_running", lambda _fleet, _name: False),
         "node_registers_again_after_its_run",
     ),
 }

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.spec import RunKind, RunVerdict, TaskAction, TaskSpec, kind_of
-from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
@@ -21,6 +21,9 @@ HELD_SINCE_ANNOTATION = "nodeupgrade.dev/held-since"
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
+
+BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
+"""Phases in which an agent has not handed over to the executor yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,16 @@ class Task:
     def open(self) -> bool:
         """Whether the node side may be working on it, or the verdict on its run is still pending."""
         return self.spec.action not in _IDLE and self.verdict is None
+
+    @property
+    def heard(self) -> bool:
+        """Whether the run that the spec names has ever reported a status."""
+        return self.status.run_id == self.spec.run_id
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing can have been handed over to an executor yet."""
+        return not self.spec.resumes and (not self.heard or self.reported.phase in BEFORE_HANDOVER)
 
     @property
     def verdict(self) -> RunVerdict | None:

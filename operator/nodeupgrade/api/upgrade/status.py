@@ -1,6 +1,7 @@
 """The status of a NodeUpgrade: what the control plane reports. Bounds keep it below 64 KiB for any size of fleet."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,6 +19,7 @@ from nodeupgrade.api.limits import (
     UID_LENGTH,
 )
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.values import Verdict
 
 
@@ -97,6 +99,11 @@ class MissingNodes:
     nodes: Annotated[int, "Number of these nodes.", Field(minimum=1)]
     since: Annotated[datetime, "Since when exactly these nodes are missing."]
     names: Annotated[str, "Digest of the names of these nodes.", Field(max_length=16)]
+
+    @staticmethod
+    def digest(names: Iterable[NodeName]) -> str:
+        """Return the digest of names that are sorted."""
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 class ConditionType(StrEnum):

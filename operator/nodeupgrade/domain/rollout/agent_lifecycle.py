@@ -10,18 +10,15 @@ is told which one it was. That pod changes nothing on the node either, so what h
 holds of it.
 """
 
-import hashlib
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten, uid_kept
 from nodeupgrade.api.reasons import Reason, sentence, with_remedy
-from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, RunKind, TaskAction, Verdict
+from nodeupgrade.api.task.object import BEFORE_HANDOVER, Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, Verdict
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import MissingNodes, NodeFailure
 from nodeupgrade.api.upgrade.strategy import Timeouts
 from nodeupgrade.api.values import NodeName, PodUid
@@ -43,8 +40,6 @@ UNHEARD_AFTER = timedelta(minutes=1)
 _WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
 _NEVER_STARTED = frozenset({Reason.AGENT_NOT_STARTED, Reason.ARTIFACT_UNAVAILABLE})
 """Reasons for which a run is called off before any of its agents has started."""
-
-_BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +74,7 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
     if pod.run_id != task.spec.run_id:
         message = f"{_named(pod)} serves another run"
         return DeleteAgent(pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    if is_untouched(task) and (action := _doubt(task, pod, agents.lost.count, now)) is not None:
+    if task.untouched and (action := _doubt(task, pod, agents.lost.count, now)) is not None:
         return action
     return _replace(task, pod, agents.lost.count, now) if pod.over else _wait(task, pod, now)
 
@@ -87,9 +82,9 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
 def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
-        safe = is_untouched(task) and (_silent(task) or agents.unavailable)
+        safe = task.untouched and (not task.heard or agents.unavailable)
         return _give_up(task, agents) if safe else _create(task, agents)
-    if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
+    if not task.heard and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
         reason = _unstarted(agents.lost.count)
         remedy = _then_retry(agents.refused.remedy) or reason.remedy
         message = with_remedy(f"node {task.name}: {agents.refused.problem}", remedy)
@@ -111,7 +106,7 @@ def _has_files(task: Task, artifact: AgentPodView) -> bool:
 
 def needs_artifact(task: Task) -> bool:
     """Report whether an agent needs a file of an image: not once it has handed over, nor to end a run."""
-    before = _silent(task) or task.reported.phase in _BEFORE_HANDOVER
+    before = not task.heard or task.reported.phase in BEFORE_HANDOVER
     return task.spec.artifact.kind is ArtifactKind.IMAGE and task.spec.action in _WANTED and before
 
 
@@ -121,7 +116,7 @@ def _leaving(task: Task, pod: AgentPodView, agents: Agents, now: datetime) -> No
     If that pod's agent is still alive, it finds the run called off before it begins anything.
     """
     overdue = pod.deleted_at is not None and now > pod.deleted_at + AGENT_MAY_TAKE
-    if overdue and task.spec.action not in _WANTED and _silent(task) and is_untouched(task):
+    if overdue and task.spec.action not in _WANTED and not task.heard and task.untouched:
         return _give_up(task, agents)
     if overdue:
         return _unavailable(task, pod, "is being deleted, and its kubelet does not confirm it")
@@ -135,14 +130,14 @@ def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
         return _unavailable(task, pod, why, artifact=pod.blocked_on_artifact, remedy=remedy)
     if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
         return _unavailable(task, pod, "has not been started by the node's kubelet")
-    if _silent(task) and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
+    if not task.heard and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
         return _unavailable(task, pod, f"runs since {timestamp(pod.running_since)} and has not reported anything")
     return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"node {task.name} reports {task.reported.phase}")
 
 
 def _unavailable(task: Task, pod: AgentPodView, why: str, *, artifact: bool = False, remedy: str | None = None) -> Wait:
     reason = Reason.ARTIFACT_UNAVAILABLE if artifact else Reason.AGENT_UNAVAILABLE
-    unknown = "" if is_untouched(task) else f", so what became of the run on node {task.name} is not known"
+    unknown = "" if task.untouched else f", so what became of the run on node {task.name} is not known"
     message = with_remedy(f"{_named(pod)} {why}{unknown}", remedy or reason.remedy)
     return Wait(node=task.name, reason=reason, message=message)
 
@@ -167,20 +162,10 @@ def _then_retry(remedy: str | None) -> str | None:
     return None if remedy is None else f"{remedy}, then retry"
 
 
-def is_untouched(task: Task) -> bool:
-    """Report whether nothing can have been handed over to an executor yet."""
-    return not task.spec.resumes and (_silent(task) or task.reported.phase in _BEFORE_HANDOVER)
-
-
-def _silent(task: Task) -> bool:
-    """Report whether this run has never reported a status."""
-    return task.status.run_id != task.spec.run_id
-
-
 def _create(task: Task, agents: Agents) -> CreateAgent:
     """Create the agent, or first the pod with its artifact."""
     artifact = agents.artifact if agents.artifact is not None and _has_files(task, agents.artifact) else None
-    replaced = not _silent(task)
+    replaced = task.heard
     reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
     if artifact is None and needs_artifact(task):
         message = f"the kubelet is taken out of its image on node {task.name}"
@@ -213,11 +198,11 @@ def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeActio
     patience_ends = pod.created_at + AGENT_MAY_TAKE
     if task.spec.action not in _WANTED:
         overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
-        if (pod.started or not (_silent(task) or pod.blocked)) and not overdue:
+        if (pod.started or not (not task.heard or pod.blocked)) and not overdue:
             return None
-        message = f"{_named(pod)} {'has said nothing' if _silent(task) else 'says nothing more'}"
+        message = f"{_named(pod)} {'has said nothing' if not task.heard else 'says nothing more'}"
         return DeleteAgent(pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
-    if not _silent(task) or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
+    if task.heard or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
     reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
     remedy = _then_retry(_pull_remedy(task, pod)) or reason.remedy
@@ -233,31 +218,14 @@ def _give_up(task: Task, agents: Agents) -> GiveUp:
     """
     given, message, phase = task.spec.action_reason, task.spec.action_message, TaskPhase.FAILED
     reason = next((each for each in _NEVER_STARTED if given == each.value), Reason.AGENT_UNAVAILABLE)
-    if reason in _NEVER_STARTED and _silent(task):
+    if reason in _NEVER_STARTED and not task.heard:
         phase = TaskPhase.REFUSED
     elif given != Reason.AGENT_UNAVAILABLE.value:
         reason = Reason.AGENT_UNAVAILABLE
-        report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
+        report = "has ever reported" if not task.heard else f"has reported since it was {task.reported.phase}"
         why = f"; the last one ended: {agents.lost.why}" if agents.lost.why else ""
         message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun{why}")
     return GiveUp(task=task, phase=phase, reason=reason, message=message)
-
-
-_NO_RIGHTS = "cannot get resource"
-"""Words of an API server for whoever lacks a permission to read."""
-
-
-def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
-    found = list[Finding]()
-    for name in fleet.in_flight:
-        task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
-        if task is None or not (task.open and _silent(task) and lost.why and lost.run_id == task.spec.run_id):
-            continue
-        reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
-        remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
-        found.append(Finding(reason=reason, subject=name, detail=detail, remedy=remedy))
-    return tuple(found)
 
 
 # Nodes in flight whose Node object is gone: how long they are waited for, and what is put on record in the end.
@@ -265,35 +233,10 @@ def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
 # A kubelet that starts registers its Node again. Until then nothing can be learned about the run, and the slot is kept.
 
 
-def may_be_running(fleet: FleetSnapshot, name: NodeName) -> bool:
-    """Report whether a node without a Node object may have a run of which no verdict is known.
-
-    The task is usually deleted together with the Node; then only the slot is left to tell of the run.
-    """
-    if name in fleet.nodes or name in fleet.unreadable:
-        return False
-    if (task := fleet.own_task(name)) is None:
-        spec = fleet.upgrade.spec
-        return name in fleet.upgrade.status.in_flight and (spec is None or spec.action is not RolloutAction.PLAN)
-    begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
-    return begun and not is_untouched(task)
-
-
-def missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
-    """Return what the status says of missing nodes once these nodes are in flight; None if none is missing."""
-    every = _missing(fleet)
-    left = [name for name in every if name in slots]
-    if not left:
-        return None
-    before = fleet.upgrade.status.missing
-    since = before.since if before is not None and before.names == _digest(every) else now
-    return MissingNodes(nodes=len(left), since=since, names=_digest(left))
-
-
 def is_given_up(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     """Report whether a missing node has been waited for long enough: ``timeouts.node``, and its own deadline."""
     before, task = fleet.upgrade.status.missing, fleet.own_task(name)
-    if before is None or before.names != _digest(_missing(fleet)):
+    if before is None or before.names != MissingNodes.digest(fleet.missing):
         return False  # it is not on record yet since when
     patience = Timeouts().node if fleet.upgrade.spec is None else fleet.upgrade.spec.timeouts.node
     ends = [before.since + patience]
@@ -315,36 +258,3 @@ def lost(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> Node
         wave=wave if task is None else task.spec.wave,
         outcome=Verdict.FAILED,
     )
-
-
-def _missing(fleet: FleetSnapshot) -> list[NodeName]:
-    names = {*fleet.upgrade.status.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
-    ours = (name for name in names if name in fleet.upgrade.status.in_flight or fleet.own_task(name) is not None)
-    return sorted(name for name in ours if may_be_running(fleet, name))
-
-
-def _digest(names: Iterable[NodeName]) -> str:
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
-
-
-# Nodes in flight of which nothing conclusive is heard: a machine that died keeps its agent pod "Running".
-
-IMPEDED_AFTER = timedelta(minutes=5)
-"""How long after its deadline, at which it is asked to roll back, a node is told of."""
-
-STALLED_AFTER = timedelta(minutes=15)
-"""How long after its deadline a person is needed."""
-
-
-def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
-    found = list[Finding]()
-    for name in fleet.in_flight:
-        task = fleet.own_task(name)
-        if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
-            continue
-        because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.status.run_id == task.spec.run_id else "nothing"
-        message = sentence(Reason.NODE_OVERDUE, because)
-        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
-    return tuple(found)

@@ -6,8 +6,9 @@ everything is done, only Ready is True.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
@@ -21,7 +22,7 @@ from nodeupgrade.domain.rollout.actions import Wait
 from nodeupgrade.domain.rollout.counting import Tally
 from nodeupgrade.domain.rollout.health import HealthState, status_of
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -31,6 +32,15 @@ QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 _HINDERING = frozenset(
     {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
 )
+
+_NO_RIGHTS = "cannot get resource"
+"""Words of an API server for whoever lacks a permission to read."""
+
+IMPEDED_AFTER = timedelta(minutes=5)
+"""How long after its deadline, at which it is asked to roll back, a node is told of."""
+
+STALLED_AFTER = timedelta(minutes=15)
+"""How long after its deadline a person is needed."""
 
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
@@ -259,6 +269,33 @@ def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding,
     if by_node or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
         return tuple(by_node[node] for node in sorted(by_node))
     return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
+
+
+def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
+    found = list[Finding]()
+    for name in fleet.in_flight:
+        task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
+        if task is None or not (task.open and not task.heard and lost.why and lost.run_id == task.spec.run_id):
+            continue
+        reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
+        remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
+        found.append(Finding(reason=reason, subject=name, detail=detail, remedy=remedy))
+    return tuple(found)
+
+
+def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
+    found = list[Finding]()
+    for name in fleet.in_flight:
+        task = fleet.own_task(name)
+        if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
+            continue
+        because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
+        because += task.reported.phase.value if task.status.run_id == task.spec.run_id else "nothing"
+        message = sentence(Reason.NODE_OVERDUE, because)
+        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
+    return tuple(found)
 
 
 def _summed_up(findings: tuple[Finding, ...]) -> str:

@@ -34,7 +34,7 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
 )
 from nodeupgrade.domain.rollout.admission import accept, judge
-from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost, may_be_running
+from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost
 from nodeupgrade.domain.rollout.candidate import Candidate, task_spec
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.rollout_view import view_rollout
@@ -125,7 +125,7 @@ def _replaced(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
 def _gone(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> NodeAction:
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
     message = f"node {name} does not exist any more"
-    if not may_be_running(fleet, name):
+    if not fleet.may_be_running(name):
         return clear_away(fleet, name, message, now)
     if not is_given_up(fleet, name, now):
         message = f"{message}, but a run may be going on and its kubelet may register it again"

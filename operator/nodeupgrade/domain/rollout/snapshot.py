@@ -6,8 +6,9 @@ from datetime import datetime
 
 from nodeupgrade.api.limits import uid_kept
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import RunKind, TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
@@ -86,6 +87,26 @@ class FleetSnapshot:
         if task is None or task.spec.upgrade_ref.uid != self.upgrade.uid:
             return None
         return task if node is None or task.spec.node_uid == node.uid else None
+
+    @property
+    def missing(self) -> list[NodeName]:
+        """The nodes in flight that no Node object stands for, and that may have a run, sorted by name."""
+        names = {*self.upgrade.status.in_flight, *(name for name, task in self.tasks.items() if task.open)}
+        ours = (name for name in names if name in self.upgrade.status.in_flight or self.own_task(name) is not None)
+        return sorted(name for name in ours if self.may_be_running(name))
+
+    def may_be_running(self, name: NodeName) -> bool:
+        """Report whether a node without a Node object may have a run of which no verdict is known.
+
+        The task is usually deleted together with the Node; then only the slot is left to tell of the run.
+        """
+        if name in self.nodes or name in self.unreadable:
+            return False
+        if (task := self.own_task(name)) is None:
+            spec = self.upgrade.spec
+            return name in self.upgrade.status.in_flight and (spec is None or spec.action is not RolloutAction.PLAN)
+        begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
+        return begun and not task.untouched
 
     def claim_of(self, name: NodeName) -> Task | None:
         """Return the task by which the rollout holds the node, or None; a released task holds nothing."""

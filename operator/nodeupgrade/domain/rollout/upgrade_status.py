@@ -1,6 +1,6 @@
 """The status of a NodeUpgrade: its phase, and what counts and conditions say of a rollout or of a rejected spec."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -8,23 +8,26 @@ from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import Counts, CurrentWave, RolloutPhase, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.status import Counts, CurrentWave, MissingNodes, RolloutPhase, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import counting
-from nodeupgrade.domain.rollout.agent_lifecycle import STALLED_AFTER, ended_early, missing, overdue
 from nodeupgrade.domain.rollout.budgets import StartDecision
 from nodeupgrade.domain.rollout.claims import may_claim
 from nodeupgrade.domain.rollout.conditions import (
     QUEUED,
+    STALLED_AFTER,
     RolloutState,
     Standing,
     dated,
+    ended_early,
     impediments,
     of_refused_retry,
     of_rejected,
     of_rollout,
+    overdue,
 )
 from nodeupgrade.domain.rollout.counting import Tally
 from nodeupgrade.domain.rollout.health import told_end
@@ -50,7 +53,7 @@ def rejected(fleet: FleetSnapshot, told: FleetSnapshot, objection: Finding, now:
         observed_generation=told.upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
-        missing=missing(fleet, before.in_flight, now),
+        missing=_missing(fleet, before.in_flight, now),
         conditions=dated(told.upgrade, conditions, now),
     )
 
@@ -83,7 +86,7 @@ def summarise(fleet: FleetSnapshot, rollout: RolloutView, decision: StartDecisio
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
     started = rollout.flying and spec.action is not RolloutAction.PLAN
-    gone, late = missing(fleet, rollout.flying, now), (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
+    gone, late = _missing(fleet, rollout.flying, now), (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
     standing = Standing(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
     return UpgradeStatus(
         observed_generation=upgrade.generation,
@@ -119,6 +122,17 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
     index = min(at.index, len(waves) - 1)
     wave = waves[index]
     return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
+
+
+def _missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
+    """Return what is said of missing nodes once these nodes are in flight; None if none is missing."""
+    every = fleet.missing
+    left = [name for name in every if name in slots]
+    if not left:
+        return None
+    before = fleet.upgrade.status.missing
+    since = before.since if before is not None and before.names == MissingNodes.digest(every) else now
+    return MissingNodes(nodes=len(left), since=since, names=MissingNodes.digest(left))
 
 
 # The phase: how the rollout as a whole stands.
