@@ -16,10 +16,9 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView, view_node
-from nodeupgrade.domain.rollout import claims
+from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
-from nodeupgrade.domain.rollout.claims import WRITES_AT_ONCE
-from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.planner import WRITES_AT_ONCE, plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.doubles.kube_fleet import node_object
@@ -91,7 +90,7 @@ def planned(snapshot: FleetSnapshot) -> tuple[FleetSnapshot, UpgradeStatus]:
         for number in range(5):
             if number == 3:  # it would go on like that; for a test, once is enough
                 assert len(snapshot.tasks) == min(2 * WRITES_AT_ONCE, len(snapshot.nodes))
-                patched.setattr(claims, "WRITES_AT_ONCE", NODES)
+                patched.setattr(planner, "WRITES_AT_ONCE", NODES)
             snapshot, status = after(snapshot, NOW + timedelta(seconds=number))
     assert len(snapshot.tasks) == len(snapshot.nodes)
     return snapshot, status

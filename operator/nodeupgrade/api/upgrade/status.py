@@ -19,8 +19,7 @@ from nodeupgrade.api.limits import (
     UID_LENGTH,
 )
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
-from nodeupgrade.api.values import NodeName
-from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.values import NodeName, Verdict
 
 
 @declared("Number of nodes by state. Their sum is total.")

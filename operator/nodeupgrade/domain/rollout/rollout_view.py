@@ -107,6 +107,11 @@ class RolloutView:
         return health.awaited(self.spec.health_checks, self.fleet.health, self.now, max(times, default=None))
 
     @property
+    def may_claim(self) -> bool:
+        """Whether nodes may be claimed now: not while the rollout is paused or aborted."""
+        return self.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not self.upgrade.braked
+
+    @property
     def is_called_off(self) -> bool:
         """Whether no node is prepared or tried again, because the rollout is being aborted or deleted."""
         return self.upgrade.deleting or self.spec.action is RolloutAction.ABORT

@@ -13,9 +13,7 @@ from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout import counting
 from nodeupgrade.domain.rollout.budgets import StartDecision
-from nodeupgrade.domain.rollout.claims import may_claim
 from nodeupgrade.domain.rollout.conditions import (
     QUEUED,
     STALLED_AFTER,
@@ -69,17 +67,19 @@ def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> Upgrad
     return replace(upgrade.status, conditions=(*renewed, *others))
 
 
-def summarise(fleet: FleetSnapshot, rollout: RolloutView, decision: StartDecision, *, reopened: bool) -> UpgradeStatus:
+def summarise(
+    fleet: FleetSnapshot, rollout: RolloutView, tally: Tally, decision: StartDecision, *, reopened: bool
+) -> UpgradeStatus:
     """Return the status of a rollout.
 
     Args:
         fleet: The input as it is now.
         rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
+        tally: What is counted of that.
         decision: Which nodes may start, or why none may.
         reopened: Whether every node that a retry was requested for is queued again.
     """
     upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
-    tally = counting.tally(rollout)
     counts, current, before = tally.counts, _current_wave(rollout, tally.waves), fleet.upgrade.status
     state = _state_of(rollout, decision, tally)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
@@ -169,7 +169,7 @@ def _state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Ro
         return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
     if decision.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
         return _held_back(decision)
-    if not rollout.planned and may_claim(rollout):
+    if not rollout.planned and rollout.may_claim:
         message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     if rollout.spec.action is RolloutAction.PLAN:
