@@ -1,7 +1,7 @@
 """The input of the rollout planner, gathered at one moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nodeupgrade.api.limits import uid_kept
@@ -14,9 +14,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.domain.rollout.actions import FreeSlot, GuardParameters, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import DeleteAgent, FreeSlot, GuardParameters, NodeAction, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.backoff import Setback, Setbacks
+from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import HookJobs
 from nodeupgrade.kubelethash import KubeletVersion
@@ -29,6 +29,39 @@ class LostAgents:
     run_id: str = ""
     count: int = 0  # how many in a row
     why: str = ""  # what the kubelet said of the last one that said anything; empty if none did
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureHistory:
+    """Writes that failed, and agents that ended early, by node."""
+
+    writes: Setbacks = field(default_factory=dict)
+    agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)  # the agents of its run
+
+    def setbacks(self, now: datetime) -> Setbacks:
+        """Return current setbacks, without those that are no longer retried."""
+        return {key: setback for key, setback in self.writes.items() if now < setback.again + FORGOTTEN_AFTER}
+
+    def succeeded(self, action: NodeAction, now: datetime) -> "FailureHistory":
+        """Return the history after an action that was carried out."""
+        if (node := getattr(action, "node", None)) is None:
+            return self
+        writes = {key: setback for key, setback in self.setbacks(now).items() if key != (node, type(action))}
+        if not isinstance(action, DeleteAgent) or action.pod.deleting:
+            return replace(self, writes=writes)
+        known, pod = self.agents_lost.get(node, LostAgents()), action.pod
+        same = known.run_id == pod.run_id
+        again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
+        why = pod.ended or (known.why if same else "")
+        lost = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
+        return FailureHistory(writes=writes, agents_lost={**self.agents_lost, node: lost})
+
+    def failed(self, action: NodeAction, problem: str, now: datetime) -> "FailureHistory":
+        """Return the history after an action that failed: mostly, the API server refused or did not answer it."""
+        if (node := getattr(action, "node", None)) is None:
+            return self
+        key, writes = (node, type(action)), self.setbacks(now)
+        return replace(self, writes={**writes, key: after(writes.get(key), type(action), problem, now)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Every write states its precondition, so a stale action changes nothing.
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
@@ -66,7 +67,7 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, ar
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
 from nodeupgrade.engine.rollout.maintenance import announce, withdraw
-from nodeupgrade.engine.rollout.snapshots import FailureHistory
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -81,8 +82,9 @@ from nodeupgrade.ports.kube import (
 )
 
 
+@dataclass(slots=True)
 class Actuator:
-    """Carries out actions for one NodeUpgrade.
+    """Carries out actions for one NodeUpgrade, and takes note of those that succeeded.
 
     Args:
         kube: The API server.
@@ -90,28 +92,17 @@ class Actuator:
         upgrade: The NodeUpgrade as it was read for deciding on the actions.
         epoch: What this leader marks tasks with that it writes; empty for nothing.
         guard: Writes the parameters of the readiness guard; by default one that nobody else uses.
-        failures: Takes note of what succeeds; by default one that nobody else uses.
-        recorder: Emits the events; by default nobody does.
+        memory: What is kept of the NodeUpgrade; by default, nobody reads it.
+        recorder: Emits the events; by default, nobody does.
     """
 
-    def __init__(
-        self,
-        kube: TypedKube,
-        agents: AgentPodSettings,
-        upgrade: Upgrade,
-        *,
-        epoch: str = "",
-        guard: GuardWriter | None = None,
-        failures: FailureHistory | None = None,
-        recorder: "EventRecorder | None" = None,
-    ) -> None:
-        self._kube = kube
-        self._agents = agents
-        self._upgrade = upgrade
-        self._guard = guard or GuardWriter(kube, agents.namespace)
-        self._failures = failures or FailureHistory()
-        self._recorder = recorder or EventRecorder(kube)
-        self._mark = {EPOCH_MARK: epoch} if epoch else {}
+    kube: TypedKube
+    agents: AgentPodSettings
+    upgrade: Upgrade
+    epoch: str = field(default="", kw_only=True)
+    guard: GuardWriter | None = field(default=None, kw_only=True)
+    memory: RolloutMemory = field(default_factory=RolloutMemory, kw_only=True)
+    recorder: "EventRecorder | None" = field(default=None, kw_only=True)
 
     async def carry_out(self, action: NodeAction) -> NodeAction | None:
         """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.
@@ -134,12 +125,13 @@ class Actuator:
             if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
                 raise
             return await self.carry_out(decline(action.task, str(error)))
-        self._recorder.record(events(action, self._upgrade))
-        self._failures.succeeded(action, self._kube.utcnow())
+        if self.recorder is not None:
+            self.recorder.record(events(action, self.upgrade))
+        self.memory.failures = self.memory.failures.succeeded(action, self.kube.utcnow())
         return action
 
     async def _apply(self, action: NodeAction) -> None:  # noqa: PLR0912 - one case for each action
-        upgrade, kube, now = self._upgrade, self._kube, self._kube.utcnow()
+        upgrade, kube, now = self.upgrade, self.kube, self.kube.utcnow()
         match action:
             case AddFinalizer():
                 await self._merge_upgrade({"finalizers": [*upgrade.finalizers, FINALIZER]})
@@ -165,7 +157,7 @@ class Actuator:
             case NoteHold(task=task):
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
             case StartHook(task=task, hook=hook):
-                await start_hook(kube, self._agents.namespace, task, hook)
+                await start_hook(kube, self.agents.namespace, task, hook)
             case RecordHook(task=task, hook=hook):
                 await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
             case Abort(task=task, reason=reason, message=message):
@@ -184,45 +176,50 @@ class Actuator:
             case CreateAgent():
                 await self._create_agent(action)
             case DeleteAgent(pod=pod):
-                await kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
+                await kube.delete(PODS.within(self.agents.namespace), pod.name, uid=pod.uid)
             case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
                 pass  # done by the status write of the same plan, or merely reported
             case _:
                 assert_never(action)
 
+    @property
+    def _mark(self) -> dict[str, str]:
+        return {EPOCH_MARK: self.epoch} if self.epoch else {}
+
     async def _write_guard(self, action: GuardWrite) -> None:
         """Write the parameters, then the task: the answer in the task means that the parameters are in place."""
         if not isinstance(action, DeclineGuard):
-            await self._guard.write(action.parameters, action.changes)
+            guard = self.guard or GuardWriter(self.kube, self.agents.namespace)
+            await guard.write(action.parameters, action.changes)
         if not isinstance(action, LiftGuard):
             granted = merge_patch(to_json(action.task.spec.guard), to_json(action.grant))
             await self._merge_task(action.task, {"spec": {"guard": granted}})
 
     async def _merge_task(self, task: Task, patch: Json) -> None:
-        await self._kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
+        await self.kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
 
     async def _annotate(self, task: Task, annotations: dict[str, str]) -> None:
         await self._merge_task(task, {"metadata": {"annotations": annotations}})
 
     async def _replace_status(self, task: Task, status: TaskStatus) -> None:
         version = task.resource_version
-        await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
+        await self.kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
 
     async def _merge_upgrade(self, metadata: Json) -> None:
-        name, version = self._upgrade.name, self._upgrade.resource_version
-        await self._kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
+        name, version = self.upgrade.name, self.upgrade.resource_version
+        await self.kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
 
     async def _set_schedulable(self, action: Cordon | RestoreCordon) -> None:
         """Cordon or uncordon the node, record the owner of the cordon in the same write, and tell others of it."""
-        node, owner = action.view, self._upgrade if isinstance(action, Cordon) else None
-        version = node.resource_version if owner else await withdraw(self._kube, node)
-        await self._kube.merge(NODES, node.name, cordon(owner), resource_version=version, field_manager=CORDON_MANAGER)
+        node, owner = action.view, self.upgrade if isinstance(action, Cordon) else None
+        version = node.resource_version if owner else await withdraw(self.kube, node)
+        await self.kube.merge(NODES, node.name, cordon(owner), resource_version=version, field_manager=CORDON_MANAGER)
         if isinstance(action, Cordon) and action.announces:
-            await announce(self._kube, node, self._upgrade.name, self._kube.utcnow())
+            await announce(self.kube, node, self.upgrade.name, self.kube.utcnow())
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
-        labels = {UPGRADE_LABEL: self._upgrade.name}
+        labels = {UPGRADE_LABEL: self.upgrade.name}
         annotations = {**annotations, **self._mark}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
@@ -242,16 +239,16 @@ class Actuator:
             },
             "spec": to_json(spec),
         }
-        await self._kube.create(TASKS, body)
+        await self.kube.create(TASKS, body)
 
     async def _create_agent(self, action: CreateAgent) -> None:
         match action.role:
             case PodRole.AGENT:
-                body = agent_pod(action.task, self._agents, action.artifact)
+                body = agent_pod(action.task, self.agents, action.artifact)
             case PodRole.ARTIFACT:
-                body = artifact_pod(action.task, self._agents)
+                body = artifact_pod(action.task, self.agents)
         try:
-            await self._kube.create(PODS.within(self._agents.namespace), body)
+            await self.kube.create(PODS.within(self.agents.namespace), body)
         except ConflictError:
             return  # an interrupted pass created it; the next pass reads what exists
 

@@ -75,7 +75,7 @@ class NodeController:
             fleet.upgrade,
             epoch=fleet.epoch,
             guard=own.guard,
-            failures=memory.failures,
+            memory=memory,
             recorder=self.recorder,
         )
         applied = list[NodeAction]()
@@ -87,7 +87,7 @@ class NodeController:
             except (RejectedError, UnavailableError) as error:
                 if isinstance(action, StartTask) and isinstance(error, RejectedError):
                     memory.starts_unanswered.discard(action.node)
-                memory.failures.failed(action, str(error), own.kube.utcnow())
+                memory.failures = memory.failures.failed(action, str(error), own.kube.utcnow())
                 return tuple(applied), False
             if isinstance(action, StartTask) or (isinstance(action, MarkTask) and done is not None):
                 memory.starts_unanswered.discard(action.node)
@@ -100,4 +100,5 @@ class NodeController:
     def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
         """Take note that a node could not be reconciled for a reason that nobody has foreseen."""
         undecided = Wait(node=name, reason=Reason.INTERNAL_ERROR, message=problem)
-        self.snapshots.memory(rollout).failures.failed(undecided, problem, self.snapshots.kube.utcnow())
+        memory = self.snapshots.memory(rollout)
+        memory.failures = memory.failures.failed(undecided, problem, self.snapshots.kube.utcnow())

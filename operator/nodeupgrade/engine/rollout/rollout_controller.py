@@ -14,10 +14,10 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot, NodeAction, Refuse, Wait, WriteStatus
 from nodeupgrade.domain.rollout.conditions import of_internal_error
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.snapshot import FailureHistory, FleetSnapshot
 from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder, stub
 from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.engine.rollout.snapshots import FailureHistory, RolloutMemory, Snapshots
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
@@ -158,7 +158,7 @@ class RolloutController:
             fleet.upgrade,
             epoch=fleet.epoch,
             guard=base.guard,
-            failures=memory.failures,
+            memory=memory,
             recorder=self.recorder,
         )
         writing = _Writing(memory, actuator, base.kube, fleet.upgrade, self.on_slots)
@@ -230,7 +230,7 @@ class _Writing:
                 except (RejectedError, UnavailableError, TimeoutError) as error:
                     self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
                     problem = str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s"
-                    self.memory.failures.failed(action, problem, self.kube.utcnow())
+                    self.memory.failures = self.memory.failures.failed(action, problem, self.kube.utcnow())
                     return False
             if done is None:
                 return False
