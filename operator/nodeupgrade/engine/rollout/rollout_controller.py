@@ -140,7 +140,7 @@ class RolloutController:
             return False
         memory.recent = None
         with contextlib.suppress(ConflictError, NotFoundError):
-            await _take_over(self.snapshots.kube, fleet)
+            await take_over(self.snapshots.kube, fleet)
         return True
 
     async def _carry_out(
@@ -261,7 +261,7 @@ def _needs_work(upgrade: Upgrade | None) -> bool:
 # later term knows that its own is over.
 
 
-async def _take_over(kube: TypedKube, fleet: FleetSnapshot) -> None:
+async def take_over(kube: TypedKube, fleet: FleetSnapshot) -> None:
     """Mark a rollout and its nodes in flight. If it is interrupted, all of it has to be done again.
 
     The NodeUpgrade comes last and on condition that it is the one from which the nodes in flight were read: no slot
