@@ -165,14 +165,11 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def _both(*ways: Coroutine[None, None, None]) -> None:
-    """Wait until both have ended, or one has failed."""
-    tasks = [asyncio.ensure_future(way) for way in ways]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    """Wait until both have ended, or one has failed: then the connection is of no use any more."""
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            for way in ways:
+                group.create_task(way)
 
 
 async def _reached(connection: socket.socket, server: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
