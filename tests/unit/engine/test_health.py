@@ -1,6 +1,7 @@
 """When hope for a starting kubelet ends: early for a new one that keeps dying, in the end for the old one."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.steps.kubelet import wait_until_healthy
+from nodeupgrade.engine.node.steps.kubelet import require_same_process, wait_until_healthy
 from nodeupgrade.ports.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0
@@ -52,8 +54,8 @@ class Starting:
         )
 
 
-def wait(kubelet: Starting, *, forgiving: bool) -> None:
-    node = Node(
+def node_of(kubelet: Starting) -> Node:
+    return Node(
         runtime=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         files=cast("object", None),  # type: ignore[arg-type]  # likewise
         services=kubelet,  # type: ignore[arg-type]  # only status() and log() are asked
@@ -62,7 +64,10 @@ def wait(kubelet: Starting, *, forgiving: bool) -> None:
         shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         packages=cast("object", None),  # type: ignore[arg-type]  # likewise
     )
-    wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving, watch=lambda: None)
+
+
+def wait(kubelet: Starting, *, forgiving: bool) -> None:
+    wait_until_healthy(node_of(kubelet), UNIT, LIMIT, forgiving=forgiving, watch=lambda: None)
 
 
 def test_a_new_kubelet_that_dies_twice_is_given_up_at_once() -> None:
@@ -114,3 +119,12 @@ def test_the_last_errors_of_a_kubelet_that_does_not_start_is_told(
         wait(Starting(dies=dies, wrote=wrote), forgiving=False)
 
     assert str(failed.value).endswith(said)
+
+
+def test_the_last_errors_of_a_kubelet_that_exits_while_it_settles_are_told() -> None:
+    plan = cast("RunPlan", SimpleNamespace(swap=SimpleNamespace(unit=UNIT)))
+
+    with pytest.raises(StepFailed, match="exited during the settle period") as failed:
+        require_same_process(node_of(Starting(dies=(), wrote=(ENDED,))), plan, 99)
+
+    assert str(failed.value).endswith(f"{WROTE}unable to load bootstrap kubeconfig")

@@ -138,7 +138,7 @@ class Verify(StepActions):
                 raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
             watch()
             if node.clock.awake() >= next_look:
-                _require_same_process(node, plan, pid)
+                require_same_process(node, plan, pid)
                 unwell = 0 if node.kubelet.healthy() else unwell + 1
                 if unwell > UNHEALTHY_LOOKS_TOLERATED:
                     raise StepFailed(
@@ -162,12 +162,18 @@ def _waits(node: Node, plan: RunPlan) -> bool:
     return plan.shield is not None and node.shield.waiting() > 0
 
 
-def _require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
+def require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
+    """Check that the kubelet that became healthy still runs.
+
+    Raises:
+        StepFailed: It does not; the message has its last errors.
+    """
     status = node.services.status(plan.swap.unit)
     if not pid or status.main_pid != pid:
         since = f", and runs again as process {status.main_pid}" if status.main_pid else ""
+        where = f"see journalctl -u {status.name}{last_errors(read_log(node, status.name))}"
         raise StepFailed(
-            f"the kubelet became healthy and exited during the settle period{since}; see journalctl -u {status.name}",
+            f"the kubelet became healthy and exited during the settle period{since}; {where}",
             reason=Reason.VERIFICATION_FAILED,
         )
 
