@@ -24,44 +24,7 @@ from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER
-from nodeupgrade.domain.rollout import hooks
-from nodeupgrade.domain.rollout.actions import (
-    Abort,
-    AddFinalizer,
-    Admit,
-    Blank,
-    Claim,
-    Cordon,
-    CreateAgent,
-    DeclineGuard,
-    DeleteAgent,
-    DropTask,
-    FreeSlot,
-    GiveUp,
-    GuardWrite,
-    Hold,
-    Judge,
-    LiftGuard,
-    MarkTask,
-    NarrowGuard,
-    NodeAction,
-    NoteHold,
-    RaiseGuard,
-    RecordHook,
-    Refuse,
-    Release,
-    RemoveFinalizer,
-    Reopen,
-    Report,
-    RestoreCordon,
-    Skip,
-    StartHook,
-    StartTask,
-    UpgradeWrite,
-    Wait,
-    WaveNews,
-    WriteStatus,
-)
+from nodeupgrade.domain.rollout import actions, hooks
 from nodeupgrade.domain.rollout.guard import decline, is_asked_for
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
@@ -104,7 +67,7 @@ class Actuator:
     memory: RolloutMemory = field(default_factory=RolloutMemory, kw_only=True)
     recorder: "EventRecorder | None" = field(default=None, kw_only=True)
 
-    async def carry_out(self, action: NodeAction) -> NodeAction | None:
+    async def carry_out(self, action: actions.NodeAction) -> actions.NodeAction | None:
         """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.
 
         Returns:
@@ -118,11 +81,11 @@ class Actuator:
         try:
             await self._apply(action)
         except (ConflictError, NotFoundError):
-            if isinstance(action, UpgradeWrite):
+            if isinstance(action, actions.UpgradeWrite):
                 raise
             return None
         except RejectedError as error:
-            if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
+            if not isinstance(action, actions.RaiseGuard) or not is_asked_for(action.task):
                 raise
             return await self.carry_out(decline(action.task, str(error)))
         if self.recorder is not None:
@@ -130,54 +93,63 @@ class Actuator:
         self.memory.failures = self.memory.failures.succeeded(action, self.kube.utcnow())
         return action
 
-    async def _apply(self, action: NodeAction) -> None:  # noqa: PLR0912 - one case for each action
+    async def _apply(self, action: actions.NodeAction) -> None:  # noqa: PLR0912 - one case for each action
         upgrade, kube, now = self.upgrade, self.kube, self.kube.utcnow()
         match action:
-            case AddFinalizer():
+            case actions.AddFinalizer():
                 await self._merge_upgrade({"finalizers": [*upgrade.finalizers, FINALIZER]})
-            case RemoveFinalizer():
+            case actions.RemoveFinalizer():
                 await self._merge_upgrade({"finalizers": [each for each in upgrade.finalizers if each != FINALIZER]})
-            case WriteStatus(status=status):
+            case actions.WriteStatus(status=status):
                 version = upgrade.resource_version
                 await kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
-            case Cordon() | RestoreCordon():
+            case actions.Cordon() | actions.RestoreCordon():
                 await self._set_schedulable(action)
-            case Claim(spec=spec, claims=held):
+            case actions.Claim(spec=spec, claims=held):
                 await self._put_task(spec, held, {})
-            case StartTask(spec=spec, claims=held, baseline=baseline):
+            case actions.StartTask(spec=spec, claims=held, baseline=baseline):
                 await self._put_task(spec, held, {BASELINE_ANNOTATION: baseline} if baseline else {})
-            case Reopen(task=task, spec=spec):
+            case actions.Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
-            case Blank(task=task):  # no run ID: no run has begun
+            case actions.Blank(task=task):  # no run ID: no run has begun
                 await self._replace_status(task, TaskStatus(observed_generation=task.generation))
-            case GiveUp(task=task):
+            case actions.GiveUp(task=task):
                 await self._replace_status(task, _given_up(action, now))
-            case MarkTask(task=task):  # always another value
+            case actions.MarkTask(task=task):  # always another value
                 await self._annotate(task, {**self._mark, SETTLED_ANNOTATION: now.isoformat()})
-            case NoteHold(task=task):
+            case actions.NoteHold(task=task):
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
-            case StartHook(task=task, hook=hook):
+            case actions.StartHook(task=task, hook=hook):
                 await start_hook(kube, self.agents.namespace, task, hook)
-            case RecordHook(task=task, hook=hook):
+            case actions.RecordHook(task=task, hook=hook):
                 await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
-            case Abort(task=task, reason=reason, message=message):
+            case actions.Abort(task=task, reason=reason, message=message):
                 asked = {"action": TaskAction.ABORT.value, "actionReason": reason.value}
                 await self._merge_task(task, {"spec": {**asked, "actionMessage": shorten(printable(message))}})
-            case Judge(task=task, verdict=verdict):
+            case actions.Judge(task=task, verdict=verdict):
                 changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
                 await self._merge_task(task, {"spec": {"verdict": changed}})
-            case Release(task=task):
+            case actions.Release(task=task):
                 metadata = {"annotations": {BASELINE_ANNOTATION: None}}
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
-            case DropTask(task=task):
+            case actions.DropTask(task=task):
                 await kube.delete(TASKS, task.name, uid=task.uid)
-            case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
+            case actions.RaiseGuard() | actions.NarrowGuard() | actions.DeclineGuard() | actions.LiftGuard():
                 await self._write_guard(action)
-            case CreateAgent():
+            case actions.CreateAgent():
                 await self._create_agent(action)
-            case DeleteAgent(pod=pod):
+            case actions.DeleteAgent(pod=pod):
                 await kube.delete(PODS.within(self.agents.namespace), pod.name, uid=pod.uid)
-            case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
+            case (
+                actions.Admit()
+                | actions.FreeSlot()
+                | actions.Refuse()
+                | actions.Skip()
+                | actions.WaveNews()
+                | actions.Hold()
+                | actions.Wait()
+                | actions.Report()
+            ):
                 pass  # done by the status write of the same plan, or merely reported
             case _:
                 assert_never(action)
@@ -186,12 +158,12 @@ class Actuator:
     def _mark(self) -> dict[str, str]:
         return {EPOCH_MARK: self.epoch} if self.epoch else {}
 
-    async def _write_guard(self, action: GuardWrite) -> None:
+    async def _write_guard(self, action: actions.GuardWrite) -> None:
         """Write the parameters, then the task: the answer in the task means that the parameters are in place."""
-        if not isinstance(action, DeclineGuard):
+        if not isinstance(action, actions.DeclineGuard):
             guard = self.guard or GuardWriter(self.kube, self.agents.namespace)
             await guard.write(action.parameters, action.changes)
-        if not isinstance(action, LiftGuard):
+        if not isinstance(action, actions.LiftGuard):
             granted = merge_patch(to_json(action.task.spec.guard), to_json(action.grant))
             await self._merge_task(action.task, {"spec": {"guard": granted}})
 
@@ -209,12 +181,12 @@ class Actuator:
         name, version = self.upgrade.name, self.upgrade.resource_version
         await self.kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
 
-    async def _set_schedulable(self, action: Cordon | RestoreCordon) -> None:
+    async def _set_schedulable(self, action: actions.Cordon | actions.RestoreCordon) -> None:
         """Cordon or uncordon the node, record the owner of the cordon in the same write, and tell others of it."""
-        node, owner = action.view, self.upgrade if isinstance(action, Cordon) else None
+        node, owner = action.view, self.upgrade if isinstance(action, actions.Cordon) else None
         version = node.resource_version if owner else await withdraw(self.kube, node)
         await self.kube.merge(NODES, node.name, cordon(owner), resource_version=version, field_manager=CORDON_MANAGER)
-        if isinstance(action, Cordon) and action.announces:
+        if isinstance(action, actions.Cordon) and action.announces:
             await announce(self.kube, node, self.upgrade.name, self.kube.utcnow())
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
@@ -241,7 +213,7 @@ class Actuator:
         }
         await self.kube.create(TASKS, body)
 
-    async def _create_agent(self, action: CreateAgent) -> None:
+    async def _create_agent(self, action: actions.CreateAgent) -> None:
         match action.role:
             case PodRole.AGENT:
                 body = agent_pod(action.task, self.agents, action.artifact)
@@ -253,7 +225,7 @@ class Actuator:
             return  # an interrupted pass created it; the next pass reads what exists
 
 
-def _given_up(action: GiveUp, now: datetime) -> TaskStatus:
+def _given_up(action: actions.GiveUp, now: datetime) -> TaskStatus:
     """Return the status that the node side did not write."""
     return TaskStatus(
         run_id=action.task.spec.run_id,
@@ -314,7 +286,7 @@ class EventRecorder:
 _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
-def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
+def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
     """Return the events for an action: on the Node concerned, and on the NodeUpgrade.
 
     On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
@@ -325,23 +297,25 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
         return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
 
     match action:
-        case Report(warning=warning):
+        case actions.Report(warning=warning):
             return (event(rollout, warning=warning),)
-        case Refuse() | Abort() | DropTask():
+        case actions.Refuse() | actions.Abort() | actions.DropTask():
             return (event(rollout, warning=True),)
-        case Skip() | WaveNews():
+        case actions.Skip() | actions.WaveNews():
             return (event(rollout),)
-        case RaiseGuard(task=task) | DeclineGuard(task=task) | LiftGuard(task=task):
-            return (event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
-        case Cordon(view=node) | RestoreCordon(view=node):
+        case actions.RaiseGuard(task=task) | actions.DeclineGuard(task=task) | actions.LiftGuard(task=task):
+            return (
+                event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, actions.DeclineGuard)),
+            )
+        case actions.Cordon(view=node) | actions.RestoreCordon(view=node):
             return (event(stub(NODES, node.name, node.uid)),)
-        case Judge(task=task, verdict=verdict):
+        case actions.Judge(task=task, verdict=verdict):
             warning = verdict.outcome not in _GOOD
             about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
-        case RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+        case actions.RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
             return (event(rollout, warning=True), event(stub(NODES, task.name, task.spec.node_uid), warning=True))
-        case CreateAgent(task=task) | StartHook(task=task):
+        case actions.CreateAgent(task=task) | actions.StartHook(task=task):
             return (event(stub(TASKS, task.name, task.uid)),)
         case _:
             return ()
