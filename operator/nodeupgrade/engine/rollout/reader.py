@@ -93,15 +93,12 @@ class LiveFleet(FleetSource):
         )
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        """Return the Nodes as the API server lists them now."""
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
 
     async def tasks_opened(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
-        """Return the nodes whose tasks are open or cannot be read now."""
         return _opened(await self._all(TASKS, parse_task))
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
-        """Return the NodeUpgrades as the API server lists them now."""
         return {body["metadata"]["name"]: known_upgrade(body) for body in await self._kube.list(UPGRADES)}
 
     async def _all(
@@ -173,7 +170,6 @@ class InformedFleet(FleetSource):
         return _assemble(self.nodes, self.tasks, self.agents, self.upgrades.views)
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        """Return the cached Nodes."""
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
     async def tasks_opened(self, version: int) -> frozenset[NodeName]:
@@ -182,7 +178,6 @@ class InformedFleet(FleetSource):
         return _opened(self.tasks)
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
-        """Return the NodeUpgrades as the API server lists them now."""
         return await self.upgrades.listed()
 
     def learn(self, resource: Resource, body: Json) -> None:

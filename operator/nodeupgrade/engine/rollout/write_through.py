@@ -24,21 +24,17 @@ class WriteThrough(TypedKube):
         self._fleet = fleet
 
     def utcnow(self) -> datetime:
-        """Return the wall-clock time, UTC."""
         return self._kube.utcnow()
 
     async def get(self, resource: Resource, name: str) -> Json:
-        """Read one object."""
         return await self._kube.get(resource, name)
 
     async def list(
         self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
     ) -> list[Json]:
-        """List all objects that match."""
         return await self._kube.list(resource, labels=labels, fields=fields)
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
-        """List all objects page by page."""
         return self._kube.pages(resource, labels=labels)
 
     def watch(
@@ -49,11 +45,9 @@ class WriteThrough(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Watch objects that match."""
         return self._kube.watch(resource, resource_version=resource_version, labels=labels, fields=fields)
 
     async def create(self, resource: Resource, body: Json) -> Json:
-        """Create an object."""
         return await self._learnt(resource, body["metadata"]["name"], self._kube.create(resource, body))
 
     async def merge(
@@ -66,7 +60,6 @@ class WriteThrough(TypedKube):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Merge a patch into an object."""
         write = self._kube.merge(
             resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
         )
@@ -75,19 +68,16 @@ class WriteThrough(TypedKube):
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
-        """Replace the whole status of an object."""
         write = self._kube.replace_status(resource, name, status, resource_version=resource_version)
         return await self._learnt(resource, name, write)
 
     async def set_condition(
         self, resource: Resource, name: str, kind: str, condition: Json | None, *, resource_version: str | None = None
     ) -> Json:
-        """Set or remove one condition of an object."""
         write = self._kube.set_condition(resource, name, kind, condition, resource_version=resource_version)
         return await self._learnt(resource, name, write)
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Delete an object."""
         try:
             await self._kube.delete(resource, name, uid=uid)
         except (ConflictError, NotFoundError, UnavailableError):
@@ -96,7 +86,6 @@ class WriteThrough(TypedKube):
         await self._refresh(resource, name, uid)
 
     async def server_version(self) -> str:
-        """Return the ``gitVersion`` of the API server."""
         return await self._kube.server_version()
 
     async def _learnt(self, resource: Resource, name: str, write: Awaitable[Json], *, dry_run: bool = False) -> Json:
