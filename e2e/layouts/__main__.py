@@ -13,7 +13,7 @@ from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries import components
 from e2e.lab.progress import Lines
 from e2e.layouts import clouds, installers, kubeadm
-from e2e.layouts.layout import Layout, lay_out
+from e2e.layouts.layout import GUARDED, Layout, lay_out
 
 LAYOUTS: tuple[Layout, ...] = (*kubeadm.LAYOUTS, *clouds.LAYOUTS, *installers.LAYOUTS)
 OLD, NEW = "1.30.14", "1.33.13"
@@ -110,7 +110,8 @@ def _runs(cluster: Cluster, layout: Layout, versions: Sequence[str]) -> Iterator
     """Yield how each run ends, up to the first that does not succeed."""
     for number, version in enumerate(versions, 1):
         name = f"run-{number}"
-        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, verify=quickly(), **layout.spec)
+        spec = {"verify": quickly(**layout.verify), **layout.spec}
+        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, **spec)
         upgrade = cluster.wait_for_end(name)
         failures = upgrade["status"].get("failures", [])
         if failures:
@@ -118,6 +119,10 @@ def _runs(cluster: Cluster, layout: Layout, versions: Sequence[str]) -> Iterator
             return
         if cluster.kubelet_version() != version:
             yield str(upgrade["status"].get("phase")), f"the node reports {cluster.kubelet_version()}"
+            return
+        guard = cluster.task()["status"].get("guard", {})
+        if layout.verify == GUARDED and guard.get("state") != "InForce":
+            yield "not guarded", str(guard)
             return
         yield "Succeeded", ""
         cluster.delete(name)

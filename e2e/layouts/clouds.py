@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from e2e.lab.nodes import nodefiles
-from e2e.layouts.layout import KUBELET_UNIT, Layout, Start, unit
+from e2e.layouts.layout import GUARDED, KUBELET_UNIT, Layout, Start, unit
 
 _EXECUTABLE = ("/var/lib/kubelet", "/var/lib/containerd")
 """Below /var, on Container-Optimized OS."""
@@ -111,7 +111,8 @@ def _by_program(kubeconfig: str) -> str:
 _CLOUD_IDENTITY: dict[str, Any] = {
     "scripts": {_PLUGIN: _CREDENTIALS},
     "commands": (_by_program(nodefiles.KUBELET_KUBECONFIG),),
-    "note": "its credentials come from a program",
+    "verify": GUARDED,
+    "note": "its credentials come from a program; the readiness guard was required, and in force",
 }
 
 _SCRIPTS = ("kubelet.sh", "ensure_imds_restriction.sh", "validate-kubelet-credentials.sh")
@@ -144,7 +145,8 @@ LAYOUTS = (
         files=_cos,
         kubelet="/home/kubernetes/bin/kubelet",
         scripts={_PLUGIN: _CREDENTIALS},
-        note="its credentials come from a program; /var and /home may not execute programs",
+        verify=GUARDED,
+        note="as on EKS; /var and /home may not execute programs",
         commands=(
             _by_program(nodefiles.KUBELET_KUBECONFIG),
             *(f"mount --bind {path} {path}" for path in ("/var", *_EXECUTABLE)),

@@ -12,6 +12,8 @@ from e2e.lab.process import wait_until
 
 KUBELET_UNIT = "/etc/systemd/system/kubelet.service"
 PACKAGED_UNIT = "/usr/lib/systemd/system/kubelet.service"
+GUARDED: Object = {"readinessGuard": "Require"}
+"""``verify`` of runs that end untouched unless the guard is confirmed, with the kubelet's own credentials."""
 _INSTALL = "[Install]\nWantedBy=multi-user.target\n"
 
 
@@ -41,6 +43,7 @@ class Layout:
     scripts: Mapping[str, str] = field(default_factory=dict)  # path → text of what is executable
     commands: tuple[str, ...] = ()  # what is run before the units are started, one line for a shell each
     spec: Object = field(default_factory=dict)  # what a NodeUpgrade for such a node says besides
+    verify: Object = field(default_factory=dict)  # and in its ``verify``
     note: str = ""  # what this spec is for
 
 

@@ -39,6 +39,7 @@ from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.reach import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
 from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.engine.node.facts.runtime import next_start
@@ -203,6 +204,7 @@ class Examiner:
             drift=found_drift,
             volumes=look_at_volumes(self._host, facts),
             around=look_at_surroundings(self._host, facts),
+            unusable_credentials=unusable_credentials(self._host, facts),
         )
         return examine(request, facts, layout, manifests(self._host.files, layout))
 

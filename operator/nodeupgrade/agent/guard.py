@@ -126,7 +126,9 @@ class Guard:
             answer: InForce | NotInForce | Unanswered
             try:
                 pods = await self._kube.list_pods_on_node(self._settings.node)
-                answer = await asyncio.to_thread(self._try, PurePosixPath(plan.kubeconfig), pod_trials(pods))
+                answer = await asyncio.to_thread(
+                    self._try, PurePosixPath(plan.kubeconfig), plan.swap.unit, pod_trials(pods)
+                )
             except StepFailed as error:
                 return NotInForce(f"it cannot be tried as the kubelet: {error}")
             except UnavailableError as error:
@@ -138,13 +140,13 @@ class Guard:
                 return answer
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _try(self, kubeconfig: PurePosixPath, pods: Sequence[Trial]) -> InForce | NotInForce:
+    def _try(self, kubeconfig: PurePosixPath, unit: str, pods: Sequence[Trial]) -> InForce | NotInForce:
         """Try the guard once, on the Node and on one pod, if any pod can be guarded.
 
         Raises:
             StepFailed: the kubelet's credentials are not available.
         """
-        kubelet = self._host.as_kubelet(kubeconfig)
+        kubelet = self._host.as_kubelet(kubeconfig, self._host.services.status(unit).main_pid)
         of_node = _any_denied(kubelet, [node_trial(self._settings.node)])
         return of_node if isinstance(of_node, NotInForce) else _any_denied(kubelet, pods)
 

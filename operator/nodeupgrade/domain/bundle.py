@@ -57,6 +57,10 @@ class Manifest:
         return f"{self.version}-{self.digest.removeprefix('sha256:')[:16]}"
 
 
+PLACE = "NODEUPGRADE_BUNDLE"
+"""Variable with the path of the bundle that a process runs from."""
+
+
 def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
     """Return the argument vector that runs `python -m module args…` from the bundle at `root`.
 
@@ -64,18 +68,23 @@ def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
     ignores the host's cache; the interpreter derives its prefix from its own path and ignores the environment, so no
     variable has to be set or cleared.
     """
+    return (*interpreter(root), "-m", module, *args)
+
+
+def interpreter(root: PurePath) -> tuple[str, ...]:
+    """Return the words that start Python from the bundle at `root`; `sys.executable` cannot be run by itself there."""
     loader = (str(root / LOADER), "--inhibit-cache", "--library-path", str(root / LIBRARIES))
-    return (*loader, str(root / INTERPRETER), *_FLAGS, "-m", module, *args)
+    return (*loader, str(root / INTERPRETER), *_FLAGS)
 
 
 def environment(root: PurePath) -> dict[str, str]:
     """Return a complete environment for `command`; nothing needs to be inherited from the caller.
 
     The interpreter itself needs none of it. `PATH` is for host programs started from the bundle (such as
-    `systemctl`, which use the host's loader); `NODEUPGRADE_BUNDLE` is the path of the bundle.
+    `systemctl`, which use the host's loader).
     """
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",
-        "NODEUPGRADE_BUNDLE": str(root),
+        PLACE: str(root),
     }

@@ -1,10 +1,10 @@
-"""Reads the credentials in a kubelet's kubeconfig: client certificates or a token, inline or in files."""
+"""Reads the credentials in a kubelet's kubeconfig: client certificates or a token, or the program that prints them."""
 
 import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,10 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from nodeupgrade.api.yaml import read_one
-
-
-class PrintedByProgramError(ValueError):
-    """The kubeconfig has no credentials of its own but names a program that prints them (``exec``)."""
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, Printed, named_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +21,7 @@ class Material:
     """A certificate, key or token, either in a file or inline in the kubeconfig."""
 
     path: str | None = None
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
 
     @property
     def given(self) -> bool:
@@ -44,14 +41,15 @@ class Credentials:
     certificate: Material
     key: Material
     token: Material  # the bearer token
+    program: CredentialProgram | None = None  # prints the credentials if there are none
 
 
 def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     """Read the current context of a kubeconfig; relative paths in it are resolved from its directory.
 
     Raises:
-        PrintedByProgramError: it names a program instead of credentials.
-        ValueError: it is not a kubeconfig, its server is not https, or it has neither a certificate nor a token.
+        CredentialProgramError: it names a program that no kubelet could run.
+        ValueError: it is not a kubeconfig, its server is not https, or it has no certificate, token or program.
     """
     try:
         document = read_one(text)
@@ -65,11 +63,14 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         raise ValueError(f"the server {cluster['server']} is not spoken to by https")
     certificate = _material(user, "client-certificate", directory)
     token = _material(user, "token", directory)
+    program = None
     if not certificate.given and not token.given:
-        if isinstance(program := user.get("exec"), Mapping):
-            named = str(program.get("command"))
-            raise PrintedByProgramError(f"user {context['user']} gets them from {named}, which only the kubelet runs")
-        raise ValueError(f"user {context['user']} has neither a certificate nor a token in it")
+        if not isinstance(stanza := user.get("exec"), Mapping):
+            raise ValueError(f"user {context['user']} has neither a certificate nor a token in it")
+        try:
+            program = named_program(stanza, cluster, directory)
+        except CredentialProgramError as error:
+            raise CredentialProgramError(f"user {context['user']} has none of its own, and {error}") from error
     return Credentials(
         host=server.hostname,
         port=server.port or 443,
@@ -79,6 +80,18 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         certificate=certificate,
         key=_material(user, "client-key", directory),
         token=token,
+        program=program,
+    )
+
+
+def with_printed(credentials: Credentials, printed: Printed) -> Credentials:
+    """Return the credentials with what the program has printed in its place."""
+    return replace(
+        credentials,
+        certificate=Material(data=printed.certificate),
+        key=Material(data=printed.key),
+        token=Material(data=printed.token),
+        program=None,
     )
 
 

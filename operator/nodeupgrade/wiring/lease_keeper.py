@@ -1,6 +1,41 @@
-"""Access to a node's Lease. Imports neither runtime nor file adapters, nor anything they need."""
+"""Access to a node's Lease, from the node itself. Imports neither runtime adapters nor anything they need."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.adapters.kubelet.identity import KubeletLease
+from nodeupgrade.adapters.kubelet.printed import CredentialPrograms
 from nodeupgrade.adapters.logs import log_to_stderr
+from nodeupgrade.domain import bundle
+from nodeupgrade.kubelet.credentials import carried, parse
 
-__all__ = ["KubeletLease", "log_to_stderr"]
+__all__ = ["KubeletLease", "lease_of", "log_to_stderr"]
+
+
+def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> KubeletLease:
+    """Return the Lease of a node, with the credentials of its kubelet.
+
+    Args:
+        node: name of the Node.
+        kubeconfig: the kubelet's.
+        environment: file with the kubelet's environment, read only if a program prints the credentials.
+
+    Raises:
+        OSError, ValueError: there are no credentials.
+    """
+    found = parse(Path(kubeconfig).read_bytes(), kubeconfig.parent)
+    if found.program is not None:
+        found = carried(found, lambda path: Path(path).read_bytes())
+    root = os.environ.get(bundle.PLACE)
+    interpreter = (sys.executable, "-I", "-S") if root is None else bundle.interpreter(PurePath(root))
+    programs = CredentialPrograms(Path("/"), interpreter)
+    return KubeletLease(source=programs.source(kubeconfig, found, partial(_read, environment)), node=node)
+
+
+def _read(environment: Path) -> Mapping[str, str]:
+    variables: dict[str, str] = json.loads(environment.read_bytes())
+    return variables

@@ -1,6 +1,8 @@
 """Builds access to one node, from the agent's pod or on the host itself."""
 
+import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.artifacts import NodeArtifacts
@@ -15,6 +17,7 @@ from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.adapters.kubelet.host import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
+from nodeupgrade.adapters.kubelet.printed import CredentialPrograms
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.packages import NodePackages
 from nodeupgrade.adapters.proc.processes import ProcessTable
@@ -55,6 +58,7 @@ class MountedHost:
     kubelet: HostKubelet
     clock: NodeClock
     packages: NodePackages
+    credential_programs: CredentialPrograms
     runtimes: tuple[RuntimeKind, ...]
     prefix: tuple[str, ...]
 
@@ -80,16 +84,21 @@ class MountedHost:
             packages=self.packages,
         )
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> KubeletIdentity:
         """Return access to the API server with the current credentials of the kubelet's kubeconfig.
 
         Raises:
             StepFailed: the kubeconfig is missing or has no usable credentials.
+            Transient: a program prints them, and the kubelet is gone.
         """
         if (text := self.files.read(kubeconfig)) is None:
             raise StepFailed(f"there is no {kubeconfig}")
         try:
-            return KubeletIdentity(carried(parse(text, kubeconfig.parent), self.files.read))
+            found = carried(parse(text, kubeconfig.parent), self.files.read)
+            environment = partial(self.kubelet.environment, pid)
+            source = self.credential_programs.source(kubeconfig, found, environment)
+            source.current()
+            return KubeletIdentity(source)
         except ValueError as error:
             raise StepFailed(f"cannot use the credentials in {kubeconfig}: {error}") from error
 
@@ -106,6 +115,7 @@ def host_from_pod(root: Path) -> MountedHost:
         kubelet=HostKubelet(processes, prefix=prefix, root=root),
         clock=NodeClock(processes),
         packages=NodePackages(files, processes, prefix=prefix),
+        credential_programs=CredentialPrograms(root, (sys.executable, "-I", "-S")),
         runtimes=tuple(adapter.kind for adapter in RUNTIMES),
         prefix=prefix,
     )

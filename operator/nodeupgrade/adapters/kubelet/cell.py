@@ -1,11 +1,18 @@
-"""Runs one program where it sees only what it is given and can touch nothing: ``python cell.py < order``.
+"""Runs one program where it can touch nothing of the node: ``python cell.py < order``.
 
-The order is JSON: ``root`` (where the node's root directory is), ``program`` (where this process sees it), ``words``,
-``environment``, ``files`` (content in base64, by path), ``directories``, and ``seconds`` to live.
+The order is JSON: ``root`` (where the node's root directory is), ``program``, ``words``, ``environment``, ``seconds``
+to live, and what the program is given, if anything:
 
-The program gets a root directory of its own, in memory and read-only, with itself, the node's libraries and the given
-files. There is no /proc, /sys, /dev or /run; its network has no interface that is up; processes and IPC are its own; it
-has no capability. So there is nothing to write to, to signal or to connect to, and everything goes with the process.
+- A dry run of a kubelet is given ``files`` (content in base64, by path) and ``directories``. The program (where this
+  process sees it) gets a root directory in memory, with itself, the node's libraries and these files. There is no
+  /proc, /sys, /dev or /run, and no interface of its network is up. So there is nothing to write to or to connect to.
+- A program that prints credentials is given nothing. It (its path on the node, and the ``name`` that it is called by)
+  gets the node's root directory, in which everything is mounted read-only, and the node's network. It may write to a
+  /tmp of its own, in memory. Of devices it has those without a memory; /proc shows its own processes. Filesystems of
+  other machines are not there, since a dead server would hold it up.
+
+Either way, processes and IPC are its own, so there is nothing to signal; it has no capability and a session of its own;
+and everything goes with the process.
 
 It is a program of its own, since a process with several threads cannot give namespaces to a child. It imports nothing
 of this project, so that it starts within milliseconds.
@@ -13,8 +20,10 @@ of this project, so that it starts within milliseconds.
 
 import base64
 import ctypes
+import errno
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -36,12 +45,23 @@ LIBRARIES = (
     "nix/store",
 )
 SIZE = "size=64m,mode=755"
+SCRATCH = 16 * 1024**2
+"""Bytes that a program may write to its own /tmp."""
+DEVICES = ("null", "zero", "full", "random", "urandom")
+ABSENT = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
+"""Filesystems of other machines, besides those that begin with ``fuse``, and what would mount something."""
 CANNOT = 125
 """Exit status if the program was not started; standard error says why."""
 
 # From the kernel's headers linux/sched.h, mount.h, prctl.h, securebits.h and capability.h.
 NEW_MOUNTS, NEW_NAME, NEW_IPC, NEW_PROCESSES, NEW_NETWORK = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
-READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 0x20, 0x1000, 0x4000, 0x40000
+READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS, REMOUNT, BIND, RECURSIVE, PRIVATE = (
+    *(1, 2, 4, 8, 0x20),
+    *(0x1000, 0x4000, 0x40000),
+)
+NO_EXTRAS = NO_SUID | NO_DEVICES
+KEPT = {"noexec": NO_PROGRAMS, "noatime": 0x400, "nodiratime": 0x800, "relatime": 0x200000}
+DETACH, NO_FOLLOW = 2, 8
 DIES_WITH_PARENT, DROP_FROM_BOUNDS, SECURE_BITS, NO_NEW_PRIVILEGES = 1, 24, 28, 38
 NO_ROOT_LOCKED = 0b11
 CAPABILITIES = 64
@@ -54,12 +74,18 @@ def main() -> int:
     """Run what standard input orders; return its exit status."""
     order = json.load(sys.stdin.buffer)
     signal.alarm(order["seconds"])
-    _call("unshare", NEW_MOUNTS | NEW_NAME | NEW_IPC | NEW_PROCESSES | NEW_NETWORK)
-    _furnish(order)
+    _call("prctl", DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    given = "files" in order
+    _call("unshare", NEW_MOUNTS | NEW_NAME | NEW_IPC | NEW_PROCESSES | (NEW_NETWORK if given else 0))
+    _mount("none", Path("/"), RECURSIVE | PRIVATE)
+    if given:
+        _furnish(order)
+    else:
+        _seal(Path(order["root"]))
     child = os.fork()  # the first process of its own namespace of processes: all others end with it
     if child == 0:
         try:
-            _enter(order)
+            _enter(order, given=given)
         finally:
             os._exit(CANNOT)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -68,8 +94,7 @@ def main() -> int:
 def _furnish(order: dict[str, Any]) -> None:
     """Make the new root directory, mount it read-only, and go there."""
     root = Path(order["root"])
-    _mount("none", Path("/"), RECURSIVE | PRIVATE)
-    _mount("tmpfs", CELL, NO_SUID | NO_DEVICES, SIZE)
+    _mount("tmpfs", CELL, NO_EXTRAS, SIZE)
     _show(Path(order["program"]), _below(CELL, PROGRAM))
     for name in LIBRARIES:
         source, place = root / name, CELL / name
@@ -84,14 +109,70 @@ def _furnish(order: dict[str, Any]) -> None:
         place = _below(CELL, path)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(base64.b64decode(content))
-    _mount("none", CELL, REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES)
-    os.chroot(CELL)
+    _mount("none", CELL, REMOUNT | BIND | READ_ONLY | NO_EXTRAS)
+    _go_to(CELL)
+
+
+def _seal(root: Path) -> None:
+    """Mount everything in the node's root directory read-only, with other directories /dev and /tmp, and go there."""
+    if not any(point == root for point, _, _ in _mounts()):
+        _mount(str(root), root, BIND | RECURSIVE)
+    devices = {name: os.open(root / "dev" / name, os.O_PATH) for name in DEVICES if (root / "dev" / name).exists()}
+    inside = [mount for mount in _mounts() if mount[0].is_relative_to(root)]
+    for point, kind, options in inside:
+        if point != root and (kind in ABSENT or kind.startswith("fuse")):
+            _libc.umount2(os.fsencode(point), DETACH | NO_FOLLOW)  # fails for what is hidden below another mount
+            continue
+        kept = sum(flag for name, flag in KEPT.items() if name in options)
+        try:
+            _mount("none", point, REMOUNT | BIND | READ_ONLY | NO_EXTRAS | kept)
+        except OSError as error:  # it is hidden below another mount, so that nothing leads there
+            if error.errno not in {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}:
+                raise
+    for point, _, _ in inside:
+        if _is_writable(point):
+            raise OSError(errno.EROFS, f"{point} cannot be made read-only")
+    for name, size in (("tmp", f"size={SCRATCH},mode=1777"), ("dev", "size=64k,mode=755")):
+        if (root / name).is_dir() and not (root / name).is_symlink():
+            _mount("tmpfs", root / name, NO_EXTRAS, size)
+    for name, device in devices.items():
+        (root / "dev" / name).touch()
+        _mount(f"/proc/self/fd/{device}", root / "dev" / name, BIND)
+        _mount("none", root / "dev" / name, REMOUNT | BIND | READ_ONLY | NO_SUID | NO_PROGRAMS)
+        os.close(device)
+    if devices:
+        _mount("none", root / "dev", REMOUNT | BIND | READ_ONLY | NO_SUID | NO_PROGRAMS)
+    _go_to(root)
+
+
+def _mounts() -> list[tuple[Path, str, list[str]]]:
+    """Return where something is mounted, the type of the filesystem, and the options of the mount."""
+    lines = (line.split() for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines())
+    return [(Path(_unescaped(line[4])), line[line.index("-") + 1], line[5].split(",")) for line in lines]
+
+
+def _unescaped(path: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
+
+
+def _is_writable(point: Path) -> bool:
+    try:
+        return not os.statvfs(point).f_flag & os.ST_RDONLY
+    except OSError:  # hidden, or gone with what it is mounted in
+        return False
+
+
+def _go_to(root: Path) -> None:
+    os.chroot(root)
     os.chdir("/")
 
 
-def _enter(order: dict[str, Any]) -> None:
+def _enter(order: dict[str, Any], *, given: bool) -> None:
     """Give up everything that a superuser may do, for good, and become the program."""
     try:
+        os.setsid()
+        if not given and Path("/proc").is_dir() and not Path("/proc").is_symlink():
+            _mount("proc", Path("/proc"), READ_ONLY | NO_EXTRAS | NO_PROGRAMS, kind="proc")
         os.setgroups([])
         _call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         _call("prctl", SECURE_BITS, NO_ROOT_LOCKED, 0, 0, 0)
@@ -99,9 +180,12 @@ def _enter(order: dict[str, Any]) -> None:
             _libc.prctl(DROP_FROM_BOUNDS, capability, 0, 0, 0)  # fails for those that the kernel does not have
         _call("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)())
         _call("prctl", DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-        for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
-            resource.setrlimit(limit, (0, 0))
-        os.execve(PROGRAM, [PROGRAM, *order["words"]], order["environment"])  # noqa: S606 - there is no shell in there
+        largest = 0 if given else SCRATCH
+        for limit, most in ((resource.RLIMIT_FSIZE, largest), (resource.RLIMIT_CORE, 0)):
+            resource.setrlimit(limit, (most, most))
+        program = PROGRAM if given else order["program"]
+        name = order.get("name", program)
+        os.execve(program, [name, *order["words"]], order["environment"])  # noqa: S606 - there is no shell in there
     except OSError as error:
         print(f"cannot run the program: {error}", file=sys.stderr, flush=True)
 
@@ -114,7 +198,7 @@ def _show(source: Path, place: Path) -> None:
     else:
         place.touch()
     _mount(str(source), place, BIND)
-    _mount("none", place, REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES)
+    _mount("none", place, REMOUNT | BIND | READ_ONLY | NO_EXTRAS)
 
 
 def _below(root: Path, path: str) -> Path:
@@ -124,8 +208,8 @@ def _below(root: Path, path: str) -> Path:
     return root / inside.relative_to("/")
 
 
-def _mount(source: str, place: Path, flags: int, options: str = "") -> None:
-    _call("mount", os.fsencode(source), os.fsencode(place), b"tmpfs", ctypes.c_ulong(flags), options.encode())
+def _mount(source: str, place: Path, flags: int, options: str = "", kind: str = "tmpfs") -> None:
+    _call("mount", os.fsencode(source), os.fsencode(place), kind.encode(), ctypes.c_ulong(flags), options.encode())
 
 
 def _call(name: str, *arguments: object) -> None:

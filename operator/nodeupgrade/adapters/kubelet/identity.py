@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
@@ -23,13 +24,43 @@ from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 
 TIMEOUT_SECONDS = 5.0
 STRATEGIC = "application/strategic-merge-patch+json"
+_TOKEN = re.compile(rb"[\x21-\x7e]+")
+
+
+class Source(Protocol):
+    """Where requests get a kubelet's credentials from."""
+
+    def current(self) -> Credentials:
+        """Return the credentials to use now, without a program.
+
+        Raises:
+            ValueError: there are none.
+        """
+
+    def rejected(self) -> bool:
+        """Take note that the API server does not know the credentials; report whether others may come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Implements Source with what is in the kubeconfig; the content of files is read at each request."""
+
+    credentials: Credentials
+
+    def current(self) -> Credentials:
+        """Return the credentials."""
+        return self.credentials
+
+    def rejected(self) -> bool:
+        """Report that there are no others."""
+        return False
 
 
 class KubeletIdentity:
     """Implements ports.kubelet.AsKubelet: requests that change nothing."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def read(self, path: str) -> Answer:
         return self._ask("GET", path, None)
@@ -39,9 +70,21 @@ class KubeletIdentity:
 
     def _ask(self, verb: str, path: str, patch: Json | None) -> Answer:
         try:
-            return ask(self._credentials, verb, path, patch, STRATEGIC)
+            return ask_as(self._source, verb, path, patch, STRATEGIC)
         except (OSError, ValueError) as error:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
+
+
+def ask_as(source: Source, verb: str, path: str, body: Json | None, content_type: str = "application/json") -> Answer:
+    """Send one request; if its credentials are not known any more, send it once again with others.
+
+    Raises:
+        OSError, ValueError: there is no answer, or there are no credentials that can be used.
+    """
+    answer = ask(source.current(), verb, path, body, content_type)
+    if answer.status == http.client.UNAUTHORIZED and source.rejected():
+        return ask(source.current(), verb, path, body, content_type)
+    return answer
 
 
 def ask(
@@ -106,8 +149,10 @@ def _file(material: Material) -> Iterator[str | None]:
 def _authorization(token: Material) -> dict[str, str]:
     if not token.given:
         return {}
-    text = token.data if token.data is not None else Path(token.path or "").read_bytes()
-    return {"Authorization": f"Bearer {text.decode('ascii').strip()}"}
+    text = (token.data if token.data is not None else Path(token.path or "").read_bytes()).strip()
+    if not _TOKEN.fullmatch(text):  # the error of http.client would tell the token
+        raise ValueError("the token has characters in it that no token has")
+    return {"Authorization": f"Bearer {text.decode('ascii')}"}
 
 
 # Requests to the kubelet's own server over TLS, with the service account's token.
@@ -159,7 +204,7 @@ def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
 class KubeletLease:
     """The Lease of one node, with its kubelet's credentials. Every method raises OSError or ValueError on failure."""
 
-    credentials: Credentials
+    source: Source
     node: str  # name of the Node that the Lease belongs to
 
     def read(self) -> Json:
@@ -171,7 +216,7 @@ class KubeletLease:
 
     def _ask(self, verb: str, body: Json | None) -> Json:
         path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
-        answer = ask(self.credentials, verb, path, body)
+        answer = ask_as(self.source, verb, path, body)
         if answer.status != http.client.OK:
             raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
         lease: Json = json.loads(answer.text)

@@ -5,6 +5,7 @@ executor itself can roll it back.
 """
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import structlog
@@ -18,6 +19,7 @@ from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import report_of
 from nodeupgrade.engine.node.node import Host
+from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.ports.artifacts import Bundles
 from nodeupgrade.ports.journal import AgentRuns
 
@@ -67,7 +69,21 @@ class ExecutorService:
         Raises:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
-        units.install(self._host.files, self._host.services, self._bundles.stage(), plan)
+        root, kubelets = self._bundles.stage(), self._kubelets_environment(plan)
+        units.install(self._host.files, self._host.services, root, plan, kubelets)
+
+    def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
+        """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
+        if plan.kubeconfig is None:
+            return None
+        path = PurePosixPath(plan.kubeconfig)
+        try:
+            if parse(self._host.files.read(path) or b"", path.parent).program is None:
+                return None
+            return self._host.kubelet.environment(self._host.services.status(plan.swap.unit).main_pid)
+        except (ValueError, NodeUpgradeError) as error:  # an earlier hand-over may have kept it; no run depends on it
+            log.info("kubelet_environment_unknown", error=str(error))
+            return None
 
     async def ensure_running(self, plan: RunPlan) -> None:
         """Start the executor unless it runs; a failure is only logged."""

@@ -3,6 +3,7 @@
 The control plane marks a node NotReady, and removes its pods from all Services, if its Lease is not renewed for 40 s
 (50 s from 1.32 on). The containers are fine all the time, so this process renews the Lease on behalf of the kubelet,
 with the kubelet's own credentials, until the kubelet-down budget is spent; a hold that lasts longer starts it again.
+Where a program prints the credentials, it runs here too, from the first look on: that is before the kubelet is stopped.
 It is a separate process: the executor has no credentials, and must not depend on whether this works.
 """
 
@@ -16,8 +17,7 @@ from pathlib import Path, PurePosixPath
 import structlog
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.kubelet.credentials import parse
-from nodeupgrade.wiring.lease_keeper import KubeletLease, log_to_stderr
+from nodeupgrade.wiring.lease_keeper import KubeletLease, lease_of, log_to_stderr
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
@@ -62,15 +62,16 @@ def main() -> int:
     """Renew the Lease of the node named on the command line, for the given time."""
     options = argparse.ArgumentParser(description="Renew a node's Lease while its kubelet is down.")
     options.add_argument("--kubeconfig", type=PurePosixPath, required=True, help="the kubelet's own")
+    options.add_argument("--environment", type=Path, required=True, help="the kubelet's, if a program needs it (JSON)")
     options.add_argument("--node", required=True, help="name of the Node")
     options.add_argument("--seconds", type=float, required=True, help="after which it ends")
     given = options.parse_args()
     try:
-        credentials = parse(Path(given.kubeconfig).read_bytes(), given.kubeconfig.parent)
+        lease = lease_of(given.node, given.kubeconfig, given.environment)
     except (OSError, ValueError) as error:
         log.warning("lease_unavailable", kubeconfig=str(given.kubeconfig), error=str(error))
         return 0
-    count = keep(KubeletLease(credentials=credentials, node=given.node), given.seconds)
+    count = keep(lease, given.seconds)
     log.info("lease_keeper_ended", node=given.node, renewed=count)
     return 0
 

@@ -5,8 +5,9 @@ nothing would restart a dead pod. The kubelet's unit wants it and is ordered aft
 during a run first finishes or undoes that run when it boots.
 """
 
+import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
@@ -39,6 +40,8 @@ SHIELD_SECONDS_MORE = 15.0
 """What the shield may take to lower itself and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
+KUBELETS_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
+"""For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 TRIAL = "nodeupgrade-trial.service"
 UNITS = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
 """All of them, in the order in which they are stopped."""
@@ -130,8 +133,9 @@ AccuracySec=500ms
 def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
     """Return the service that renews the Lease. It ends by itself; systemd ends it if it does not."""
     seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
-    options = ("--kubeconfig", plan.kubeconfig or "/", "--node", plan.node, "--seconds", f"{seconds:.0f}")
-    command = bundle.command(bundle_root, bundle.LEASE_KEEPER, *options)
+    kubelets = ("--kubeconfig", plan.kubeconfig or "/", "--environment", str(KUBELETS_ENVIRONMENT))
+    options = ("--node", plan.node, "--seconds", f"{seconds:.0f}")
+    command = bundle.command(bundle_root, bundle.LEASE_KEEPER, *kubelets, *options)
     return f"""\
 [Unit]
 Description=nodeupgrade: renews the Lease of the node while its kubelet is down
@@ -180,8 +184,21 @@ Nice=-5
 """
 
 
-def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, plan: RunPlan) -> None:
+def install(
+    files: Files,
+    services: ServiceManager,
+    bundle_root: PurePosixPath,
+    plan: RunPlan,
+    kubelets: Mapping[str, str] | None = None,
+) -> None:
     """Install all units and start the executor. Idempotent.
+
+    Args:
+        files: of the node.
+        services: of the node.
+        bundle_root: path of the bundle on the node.
+        plan: what is handed over.
+        kubelets: the kubelet's environment, if the lease keeper needs it and it is known now.
 
     Raises:
         StepFailed: a file could not be written, or systemd refused.
@@ -197,6 +214,8 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
         texts[SHIELD] = shield_unit(bundle_root, plan.shield)
     for name, text in texts.items():
         files.write(_file(name), text.encode(), mode=UNIT_MODE)
+    if kubelets is not None:
+        files.write(KUBELETS_ENVIRONMENT, json.dumps(dict(kubelets)).encode())
     with _own_change(files, _drop_in(plan.swap.unit)):
         files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
     services.reload()
@@ -281,7 +300,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     _lower(services)
     with _own_change(files, _drop_in(kubelet_unit)):
         files.remove(_drop_in(kubelet_unit))
-    for path in (*(_file(unit) for unit in UNITS), rescue_script.SCRIPT, rescue_script.LOOK):
+    for path in (*(_file(unit) for unit in UNITS), rescue_script.SCRIPT, rescue_script.LOOK, KUBELETS_ENVIRONMENT):
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)

@@ -142,11 +142,14 @@ class HostView(Protocol):
             Refused: this kind is not supported.
         """
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
         """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
+
+        If it names a program that prints them, that runs with the environment of the kubelet, process ``pid``.
 
         Raises:
             StepFailed: it has no usable credentials.
+            Transient: there is no such process.
         """
 
 

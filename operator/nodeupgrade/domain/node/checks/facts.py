@@ -151,6 +151,8 @@ class NodeFacts:
     drift: Drift = Drift()  # differences between the running kubelet and its next start
     volumes: Volumes = Volumes()
     around: Surroundings = Surroundings()
+    # why the credentials that a program prints for the kubelet cannot be used; empty if they can, or it has its own
+    unusable_credentials: str = ""
     files: FilesFound | None = None  # the files to exchange; None if there are none
     # the UIDs of static pods that kubelets of this node are known to compute by themselves
     own_uids: OwnUids = OwnUids()

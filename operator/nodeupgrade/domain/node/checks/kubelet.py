@@ -153,11 +153,6 @@ def health_can_be_asked(facts: NodeFacts) -> Iterator[Found]:
         yield "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
 
 
-def _unusable(facts: NodeFacts) -> str:
-    identity = facts.readiness.host.identity
-    return "" if identity is None else identity.unusable
-
-
 def _needs_guard(facts: NodeFacts) -> bool:
     return facts.spec.verify.readiness_guard is GuardPolicy.REQUIRE and facts.spec.guard.wanted
 
@@ -165,8 +160,8 @@ def _needs_guard(facts: NodeFacts) -> bool:
 @check(Reason.READINESS_GUARD_UNAVAILABLE, acceptable=False)
 def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
     """Where the readiness guard is required, the kubelet's credentials can be used to confirm that it is in force."""
-    if _needs_guard(facts) and (why := _unusable(facts)):
-        yield f"the readiness guard cannot be confirmed with the kubelet's credentials, since in {why}"
+    if _needs_guard(facts) and (why := facts.unusable_credentials):
+        yield f"the readiness guard cannot be confirmed: {why}"
 
 
 @check(
@@ -174,14 +169,18 @@ def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
     Hazard.ENDPOINTS_LOST,
     acceptable=False,
     warns=True,
-    remedy="expect that pods are reported unready for a moment; give the kubelet a client certificate to avoid it",
+    remedy="see that the program needs to write nothing and that only root may write it, or give the kubelet a client "
+    "certificate; else expect that pods are reported unready for a moment",
 )
 def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
-    """The kubelet's credentials can be used to confirm the readiness guard, and to renew the node's Lease meanwhile."""
-    if (why := _unusable(facts)) and not _needs_guard(facts):
+    """A program that prints the kubelet's credentials does so where it may change no file of the node.
+
+    They confirm the readiness guard, renew the node's Lease while no kubelet runs, and read claims of volumes.
+    """
+    if (why := facts.unusable_credentials) and not _needs_guard(facts):
         yield (
-            f"the kubelet's credentials cannot be used, since in {why}: the readiness guard counts as not in force, "
-            "nobody renews the node's Lease while no kubelet runs, and claims of volumes cannot be read"
+            f"{why}; so the readiness guard counts as not in force, nobody renews the node's Lease while no kubelet "
+            "runs, and claims of volumes cannot be read"
         )
 
 

@@ -39,7 +39,7 @@ class Identity:
     # client certificates that it may use, by path; good if one of them is
     certificates: Mapping[str, bytes] = field(default_factory=dict)
     problem: str = ""  # why there are none; empty if nothing is wrong
-    unusable: str = ""  # why nobody but the kubelet can use them; empty if others can
+    by_program: bool = False  # whether its kubeconfig names a program that prints them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ def look(host: HostView, running: RunningKubelet, layout: KubeletLayout, node: J
         running=reported,
         why_not_asked=why_not,
         read=read,
-        known_to_server=_is_known_to_server(host, layout, node) if newer else None,
+        known_to_server=_is_known_to_server(host, layout, node, unit.main_pid) if newer else None,
     )
 
 
@@ -125,13 +125,14 @@ def _certificates(host: HostView, settings: Configured) -> Iterator[bytes]:
             yield data
 
 
-def _is_known_to_server(host: HostView, layout: KubeletLayout, node: Json) -> bool | None:
+def _is_known_to_server(host: HostView, layout: KubeletLayout, node: Json, pid: int) -> bool | None:
     """Report whether the API server returns this very node for the kubeconfig; ``None`` if it cannot be asked."""
     metadata = node.get("metadata") or {}
     if layout.kubeconfig is None or not metadata.get("uid"):
         return None
     try:
-        answer = host.as_kubelet(PurePosixPath(layout.kubeconfig)).read(f"/api/v1/nodes/{metadata.get('name')}")
+        kubelet = host.as_kubelet(PurePosixPath(layout.kubeconfig), pid)
+        answer = kubelet.read(f"/api/v1/nodes/{metadata.get('name')}")
         if answer.status in REFUSED:
             return False
         reported = json.loads(answer.text)

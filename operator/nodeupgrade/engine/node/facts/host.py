@@ -1,29 +1,26 @@
 """Gather what a starting kubelet reads of its host. Changes nothing."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from http import HTTPStatus
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import pod_cgroups as places
 from nodeupgrade.domain.node.checks.facts import (
     Daemon,
     NodeFacts,
     PodCgroups,
     Surroundings,
-    VolumeClaim,
     Volumes,
 )
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
 from nodeupgrade.domain.node.checks.surroundings import INSTALLERS
-from nodeupgrade.domain.node.checks.volumes import claims_of, heeds_deletion
+from nodeupgrade.domain.node.checks.volumes import heeds_deletion
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
 from nodeupgrade.domain.node.mounts import mounts as mounts_in
@@ -41,6 +38,7 @@ from nodeupgrade.domain.node.packages import (
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.engine.node.facts.as_kubelet import read_claims
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.readiness import identity
 from nodeupgrade.engine.node.node import HostView, ReadOnlyNode
@@ -48,7 +46,6 @@ from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import ServicesView
 
 SWAPS = PurePosixPath("/proc/swaps")
@@ -336,37 +333,6 @@ def look_at_volumes(host: HostView, facts: NodeFacts) -> Volumes:
     """Gather the facts about volumes that are not known yet."""
     return Volumes(
         mounted=mounted_volumes(mounts(host.files)),
-        claims=tuple(_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
+        claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
         selinux=(host.files.read(SELINUX) or b"").strip() == b"1",
     )
-
-
-def _claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
-    """Read the claims of running pods as the kubelet does; after the first that gets no answer, ask for no more."""
-    kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
-    asked = [(pod, name) for pod in facts.running_pods() for name in claims_of(pod)]
-    try:
-        server = host.as_kubelet(PurePosixPath(kubeconfig)) if asked and kubeconfig is not None else None
-    except StepFailed as error:
-        server, silence = None, str(error)
-    for pod, name in asked:
-        subject = str(pod.ref)
-        if server is None or silence:
-            yield VolumeClaim(pod=subject, name=name, unread=silence or "it has no kubeconfig")
-            continue
-        try:
-            yield _read(server, pod.ref.namespace, name, subject)
-        except Transient as error:
-            silence = str(error)
-            yield VolumeClaim(pod=subject, name=name, unread=silence)
-
-
-def _read(server: AsKubelet, namespace: str, name: str, pod: str) -> VolumeClaim:
-    answer = server.read(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
-    if answer.status != HTTPStatus.OK:
-        return VolumeClaim(pod=pod, name=name, unread=f"HTTP {answer.status}")
-    try:
-        deleting = json.loads(answer.text)["metadata"].get("deletionTimestamp") is not None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return VolumeClaim(pod=pod, name=name, unread="the answer is not understood")
-    return VolumeClaim(pod=pod, name=name, deleting=deleting)

@@ -19,7 +19,8 @@ from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.credentials import PrintedByProgramError, parse
+from nodeupgrade.kubelet.credential_program import CredentialProgramError
+from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
 from nodeupgrade.ports.files import FilesView
@@ -125,11 +126,12 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
         return Identity(now=now, problem=f"{path} is not a kubeconfig")
     found = _rotated(files, layout)
     try:
-        named = parse(text, path.parent).certificate
-    except PrintedByProgramError as error:
-        return Identity(now=now, certificates=found, unusable=f"{path} {error}")
-    except ValueError:
-        return Identity(now=now, certificates=found)
+        credentials = parse(text, path.parent)
+    except ValueError as error:
+        return Identity(now=now, certificates=found, by_program=isinstance(error, CredentialProgramError))
+    if credentials.program is not None:
+        return Identity(now=now, certificates=found, by_program=True)
+    named = credentials.certificate
     if named.data is not None:
         found[str(path)] = named.data
     elif named.path is not None and (data := files.read(PurePosixPath(named.path))) is not None:
