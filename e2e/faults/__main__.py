@@ -22,6 +22,8 @@ from e2e.lab import Lab, LabSpec
 from e2e.lab.cluster import deploy
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, LabRuntime, runtime_named
+from e2e.layouts.catalogue import LAYOUTS, layout_named
+from e2e.layouts.layout import lay_out
 
 CONTROL_PLANE = "1.33.13"
 PODS = 20
@@ -36,6 +38,8 @@ NOT_YET = "nodeupgrade.test/not-yet"
 @click.option("--nodes", default=1, show_default=True, help="Nodes of a lab that is made.")
 @click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
               help="Container runtime of a lab that is made.")  # fmt: skip
+@click.option("--layout", type=click.Choice([layout.name for layout in LAYOUTS]),
+              help="How the node of a lab that is made is laid out; its first kubelet is 1.30.14.")  # fmt: skip
 @click.option("--node", "on", help="Node to use, of a lab that stands; so several of this command may share a lab.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing.")
 @click.option("--list", "listing", is_flag=True, help="Only list the faults.")
@@ -50,6 +54,7 @@ def main(
     pods: int,
     nodes: int,
     runtime: str,
+    layout: str | None,
     on: str | None,
     keep: bool,
     listing: bool,
@@ -73,7 +78,7 @@ def main(
     if listing:
         click.echo("\n".join(fault.name for fault in chosen))
         return
-    cluster = _cluster(name, pods, nodes, runtime) if on is None else _member(name, on)
+    cluster = _cluster(name, pods, nodes, runtime, layout) if on is None else _member(name, on)
     ran_on = cluster.node.runtime  # the lab is down when the table is printed
     known: dict[tuple[str, str], str] = {}
     rows: list[Row] = []
@@ -114,7 +119,7 @@ def _member(lab: str, node: str) -> Cluster:
     return Cluster(found, found.node(node))
 
 
-def _cluster(name: str, pods: int, nodes: int, runtime: str) -> Cluster:
+def _cluster(name: str, pods: int, nodes: int, runtime: str, layout: str | None) -> Cluster:
     """Create a lab with the operator on the first node, and the same workload on each node."""
     found = next((lab for lab in Lab.list() if lab.name == name), None)
     if found is not None:
@@ -123,8 +128,10 @@ def _cluster(name: str, pods: int, nodes: int, runtime: str) -> Cluster:
     kubelet, _ = runtime_named(runtime).eras
     spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime)
     lab = Lab.up(spec, Lines())
-    _, *others = lab.nodes
+    first, *others = lab.nodes
     try:
+        if layout is not None:
+            lay_out(lab, lab.node(first), layout_named(layout))
         for other in others:
             lab.kubectl("taint", "nodes", other, f"{NOT_YET}=:NoSchedule")
         cluster = Cluster.with_operator(lab, pods=pods)

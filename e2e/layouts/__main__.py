@@ -12,10 +12,9 @@ from e2e.cluster import Cluster, disturbed, quickly
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries import components
 from e2e.lab.progress import Lines
-from e2e.layouts import clouds, installers, kubeadm
+from e2e.layouts.catalogue import LAYOUTS
 from e2e.layouts.layout import GUARDED, Layout, lay_out
 
-LAYOUTS: tuple[Layout, ...] = (*kubeadm.LAYOUTS, *clouds.LAYOUTS, *installers.LAYOUTS)
 OLD, NEW = "1.30.14", "1.33.13"
 WAY = (NEW, OLD)
 CONTROL_PLANE = "1.33.13"

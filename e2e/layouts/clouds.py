@@ -1,6 +1,7 @@
 """Nodes of Amazon, Microsoft and Google."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from e2e.lab.nodes import nodefiles
@@ -90,30 +91,69 @@ def _cos(start: Start) -> Mapping[str, str]:
     }
 
 
-_IDENTITY, _PLUGIN = "/etc/lab/identity.conf", "/usr/local/bin/cluster-token"
-_CREDENTIALS = f"""\
+_IDENTITY = "/etc/lab/identity.conf"
+_GOOD_FOR = 40
+"""Seconds for which credentials are good; it is minutes or an hour in clouds, which no test would wait for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plugin:
+    """Stands for a program that makes credentials from a machine's identity in a cloud."""
+
+    path: str
+    command: str  # as the kubeconfig names it
+    version: str  # of the API
+    arguments: str
+
+    def script(self) -> str:
+        """Return the program: it prints the certificate that the lab has made for the kubelet."""
+        return f"""\
 #!/bin/sh
 field() {{ sed -n "s/.*$1: \\([^,}}]*\\).*/\\1/p" {_IDENTITY} | base64 -d | awk '{{printf "%s\\\\n", $0}}'; }}
 cat << END
-{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{
+{{"apiVersion": "client.authentication.k8s.io/{self.version}", "kind": "ExecCredential", "status": {{
+  "expirationTimestamp": "$(date -u -d '+{_GOOD_FOR} seconds' +%FT%TZ)",
   "clientCertificateData": "$(field client-certificate-data)", "clientKeyData": "$(field client-key-data)"}}}}
 END
 """
-"""Stands for the programs that make credentials from a machine's identity in a cloud."""
+
+    def named(self, kubeconfig: str) -> str:
+        """Return the command after which a kubeconfig names the program instead of credentials."""
+        api = f"apiVersion: client.authentication.k8s.io/{self.version}, interactiveMode: Never"
+        told = f"{{exec: {{{api}, command: {self.command}, args: [{self.arguments}]}}}}"
+        keep = f"install -D -m 600 {kubeconfig} {_IDENTITY}"
+        return f"{keep} && sed -i 's|^  user: .*|  user: {told}|' {kubeconfig}"
 
 
-def _by_program(kubeconfig: str) -> str:
-    """Return the command after which the kubelet has its credentials from a program."""
-    told = f"{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {_PLUGIN}, interactiveMode: Never}}}}"
-    return f"cp {kubeconfig} {_IDENTITY} && sed -i 's|^  user: .*|  user: {told}|' {kubeconfig}"
+_AL2_PLUGIN = _Plugin(
+    path="/usr/bin/aws-iam-authenticator",
+    command="/usr/bin/aws-iam-authenticator",
+    version="v1beta1",
+    arguments="token, -i, lab, --region, eu-central-1",
+)
+_AL2023_PLUGIN = _Plugin(
+    path="/usr/local/bin/aws-iam-authenticator",
+    command="aws-iam-authenticator",
+    version="v1",
+    arguments="token, -i, lab, --region, eu-central-1",
+)
+_GKE_PLUGIN = _Plugin(
+    path="/home/kubernetes/bin/gke-exec-auth-plugin",
+    command="/home/kubernetes/bin/gke-exec-auth-plugin",
+    version="v1beta1",
+    arguments="--cache-dir, /var/lib/kubelet/pki/",
+)
 
 
-_CLOUD_IDENTITY: dict[str, Any] = {
-    "scripts": {_PLUGIN: _CREDENTIALS},
-    "commands": (_by_program(nodefiles.KUBELET_KUBECONFIG),),
-    "verify": GUARDED,
-    "note": "its credentials come from a program; the readiness guard was required, and in force",
-}
+def _by(plugin: _Plugin) -> dict[str, Any]:
+    return {
+        "scripts": {plugin.path: plugin.script()},
+        "commands": (plugin.named(nodefiles.KUBELET_KUBECONFIG),),
+        "verify": GUARDED,
+    }
+
+
+_NOTE = "its credentials come from a program; the readiness guard was required, and in force"
 
 _SCRIPTS = ("kubelet.sh", "ensure_imds_restriction.sh", "validate-kubelet-credentials.sh")
 
@@ -122,13 +162,15 @@ LAYOUTS = (
         name="EKS, Amazon Linux 2",
         source="awslabs/amazon-eks-ami: templates/al2, its last state",
         files=_al2,
-        **_CLOUD_IDENTITY,
+        note=_NOTE,
+        **_by(_AL2_PLUGIN),
     ),
     Layout(
         name="EKS, Amazon Linux 2023",
         source="awslabs/amazon-eks-ami 81fec2e8: nodeadm",
         files=_al2023,
-        **_CLOUD_IDENTITY,
+        note=_NOTE,
+        **_by(_AL2023_PLUGIN),
     ),
     Layout(
         name="AKS",
@@ -144,11 +186,11 @@ LAYOUTS = (
         source="kubernetes/kubernetes: cluster/gce/gci/configure-helper.sh; COS: disks and file systems",
         files=_cos,
         kubelet="/home/kubernetes/bin/kubelet",
-        scripts={_PLUGIN: _CREDENTIALS},
+        scripts={_GKE_PLUGIN.path: _GKE_PLUGIN.script()},
         verify=GUARDED,
-        note="as on EKS; /var and /home may not execute programs",
+        note=f"{_NOTE}; /var and /home may not execute programs",
         commands=(
-            _by_program(nodefiles.KUBELET_KUBECONFIG),
+            _GKE_PLUGIN.named(nodefiles.KUBELET_KUBECONFIG),
             *(f"mount --bind {path} {path}" for path in ("/var", *_EXECUTABLE)),
             "mount -o remount,bind,noexec,nosuid,nodev /var",
             *(f"mount -o remount,bind,exec,suid,dev {path}" for path in _EXECUTABLE),

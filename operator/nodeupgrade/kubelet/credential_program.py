@@ -66,18 +66,18 @@ def named_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directo
     Raises:
         CredentialProgramError: a kubelet could not run this.
     """
-    version, command = stanza.get("apiVersion"), stanza.get("command")
+    version, command = str(stanza.get("apiVersion")), stanza.get("command")
     if not isinstance(command, str) or not command:
         raise CredentialProgramError("its exec names no command")
     if version not in VERSIONS:
         raise CredentialProgramError(f"its exec has no apiVersion that is known: {version}")
-    mode = stanza.get("interactiveMode") or ("" if version == MODE_REQUIRED else "IfAvailable")
+    mode = str(stanza.get("interactiveMode") or ("unset" if version == MODE_REQUIRED else "IfAvailable"))
     if mode not in {"Never", "IfAvailable"}:
-        raise CredentialProgramError(f"its exec has interactiveMode {mode or 'unset'}, and a kubelet has no terminal")
+        raise CredentialProgramError(f"its exec has interactiveMode {mode}, and a kubelet has no terminal")
     try:
         return CredentialProgram(
             api_version=version,
-            command=str(directory / command) if "/" in command else command,
+            command=str(directory / _text(command)) if "/" in command else _text(command),
             arguments=tuple(_text(word) for word in stanza.get("args") or ()),
             variables={_text(each["name"]): _text(each.get("value", "")) for each in stanza.get("env") or ()},
             cluster=_told(cluster) if stanza.get("provideClusterInfo") else None,

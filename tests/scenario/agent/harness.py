@@ -28,6 +28,7 @@ from nodeupgrade.domain.node.units import OWN_CHANGE
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
+from nodeupgrade.kubelet.credential_program import Printed
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
 from nodeupgrade.ports.kubelet import Answer
 from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint
@@ -152,6 +153,9 @@ class ControlPlane:
     answers: Callable[[], GuardGrant] | None = None  # whether it answers, and with which moment; None: it does not
     in_force_after: int = 0  # how often the guard is tried before it is in force
     usable: bool = True  # whether the kubelet's credentials are
+    known: bool = True  # whether the API server knows them
+    output: bytes = b""  # what a program prints that a kubeconfig names
+    printed: list[Printed] = field(default_factory=list)  # all that was used of it
     asked: list[str] = field(default_factory=list)  # every request, once
     tried: list[str] = field(default_factory=list)  # every path whose patch was tried as the kubelet
 
@@ -168,7 +172,7 @@ class ControlPlane:
 
     def read(self, path: str) -> Answer:
         self.tried.append(path)
-        return Answer(200, json.dumps({"metadata": {"uid": "node-uid"}})) if self.usable else Answer(401, "")
+        return Answer(200, json.dumps({"metadata": {"uid": "node-uid"}})) if self.known else Answer(401, "")
 
     def try_patch(self, path: str, patch: Json) -> Answer:
         assert patch["status"]["conditions"] == [{"type": "Ready", "status": "False"}]

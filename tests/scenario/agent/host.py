@@ -7,6 +7,8 @@ from typing import Protocol
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
+from nodeupgrade.kubelet.credential_program import CredentialProgramError, Printed, environment, printed
+from nodeupgrade.kubelet.credentials import parse
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
@@ -18,6 +20,8 @@ class Credentials(AsKubelet, Protocol):
     """The API server, and whether the kubelet's credentials are usable."""
 
     usable: bool
+    output: bytes  # what a program prints that a kubeconfig names
+    printed: list[Printed]  # all that was used of it
 
 
 @dataclass
@@ -55,7 +59,23 @@ class SimulatedHost:
         assert (endpoint, runtime) == ("/run/containerd/containerd.sock", "containerd")
         return self.simulated.ports
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
         if not self.control_plane.usable:
             raise StepFailed(f"cannot use the credentials in {kubeconfig}")
+        try:
+            self._print(kubeconfig, pid)
+        except CredentialProgramError as error:
+            raise StepFailed(f"cannot use the credentials in {kubeconfig}: {error}") from error
         return self.control_plane
+
+    def _print(self, kubeconfig: PurePosixPath, pid: int) -> None:
+        """Have the credentials printed, if the kubeconfig names a program; any other stands for a certificate."""
+        try:
+            program = parse(self.files.read(kubeconfig) or b"", kubeconfig.parent).program
+        except CredentialProgramError:
+            raise
+        except ValueError:
+            return
+        if program is not None:
+            environment(program, self.kubelet.environment(pid), None)
+            self.control_plane.printed.append(printed(program, self.control_plane.output))

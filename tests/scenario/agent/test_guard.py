@@ -102,40 +102,6 @@ async def test_without_the_guard(world: World, lack: Callable[[World], None], de
         assert untouched_but_for_the_bundle(world)
 
 
-BY_PROGRAM = b"""
-current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://api:6443"}}]
-users: [{name: u, user: {exec: {command: aws-iam-authenticator, args: [token]}}}]
-"""
-
-
-@pytest.mark.parametrize("action", [TaskAction.PRECHECK, TaskAction.UPGRADE])
-@pytest.mark.parametrize("policy", [GuardPolicy.AUTO, GuardPolicy.REQUIRE])
-async def test_credentials_that_a_program_prints(world: World, action: TaskAction, policy: GuardPolicy) -> None:
-    """As on EKS and GKE: a plan says that there is no guard, and why; where there must be one, nothing begins."""
-    world.node.disk["/etc/kubernetes/kubelet.conf"] = world.disk["/etc/kubernetes/kubelet.conf"] = BY_PROGRAM
-    verify = VerifySettings(settle=timedelta(seconds=2), readiness_guard=policy)
-    world.kube.wish(action=action, verify=verify)
-    unusable(world)
-
-    status = await world.serve()
-
-    (hazard,) = [each for each in status.hazards if each.reason == Reason.READINESS_GUARD_UNAVAILABLE]
-    assert "user u gets them from aws-iam-authenticator, which only the kubelet runs" in hazard.detail
-    assert hazard.warning is (policy is GuardPolicy.AUTO)
-    if policy is GuardPolicy.REQUIRE:
-        assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.READINESS_GUARD_UNAVAILABLE)
-        assert untouched(world)
-        return
-    assert status.phase is (TaskPhase.PRECHECKED if action is TaskAction.PRECHECK else TaskPhase.SUCCEEDED)
-    if action is TaskAction.UPGRADE:
-        first = next(told for told in world.kube.statuses if told.hazards)
-        assert first.phase in {TaskPhase.STAGED, TaskPhase.RUNNING}
-        assert hazard in first.hazards
-        assert status.guard.state is GuardState.NOT_IN_FORCE
-
-
 def untouched_but_for_the_bundle(world: World) -> bool:
     return untouched(world) and "hand_over" not in world.moments
 

@@ -118,7 +118,7 @@ def test_the_executor_finds_no_run_where_there_is_none(empty_root: Path) -> None
 
 @AS_ROOT
 def test_the_lease_keeper_starts_from_it(empty_root: Path) -> None:
-    options = ("--kubeconfig", "/none", "--node", "node-a", "--seconds", "1")
+    options = ("--kubeconfig", "/none", "--environment", "/none", "--node", "node-a", "--seconds", "1")
     argv = bundle.command(PurePath("/bundle"), bundle.LEASE_KEEPER, *options)
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))

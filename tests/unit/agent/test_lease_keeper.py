@@ -4,7 +4,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kubelet.identity import KubeletLease
+from nodeupgrade.adapters.kubelet.identity import Given, KubeletLease
 from nodeupgrade.agent.host import lease_keeper
 from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
 from nodeupgrade.kubelet.credentials import parse
@@ -60,6 +60,7 @@ class ApiServer(ThreadingHTTPServer):
         self.lease = lease(0)
         self.away = 0
         self.seen: list[tuple[str, str | None]] = []
+        self.unknown: set[str | None] = set()  # what was shown by those who are unknown by now
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,7 +77,8 @@ class Handler(BaseHTTPRequestHandler):
         assert self.path == "/base/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-a"
         self.server.seen.append((verb, self.headers["Authorization"]))
         self.server.away -= 1
-        self.send_response(503 if self.server.away >= 0 else 200)
+        known = self.headers["Authorization"] not in self.server.unknown
+        self.send_response(503 if self.server.away >= 0 else 200 if known else 401)
         self.end_headers()
         self.wfile.write(json.dumps(document).encode())
 
@@ -99,14 +101,16 @@ def server(pair: tuple[Path, Path]) -> Iterator[ApiServer]:
     server.server_close()
 
 
-def kubeconfig(server: ApiServer, pair: tuple[Path, Path], user: dict[str, str], *, inline: bool = False) -> bytes:
+def kubeconfig(
+    server: ApiServer, pair: tuple[Path, Path], user: Mapping[str, object], *, inline: bool = False
+) -> bytes:
     cluster = {"server": f"https://127.0.0.1:{server.server_port}/base", "tls-server-name": "apiserver"}
     cluster |= {"certificate-authority-data": b64(pair[0])} if inline else {"certificate-authority": pair[0].name}
     return yaml.safe_dump({
         "current-context": "main",
         "contexts": [{"name": "other", "context": {}}, {"name": "main", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": user}],
+        "users": [{"name": "u", "user": dict(user)}],
     }).encode()  # fmt: skip
 
 
@@ -125,7 +129,7 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
         "token file": {"tokenFile": str(token)},
     }[way]
     text = kubeconfig(server, pair, user, inline=way == "inline")
-    api = KubeletLease(credentials=parse(text, PurePosixPath(pair[0].parent)), node=NODE)
+    api = KubeletLease(source=Given(parse(text, PurePosixPath(pair[0].parent))), node=NODE)
 
     assert api.read() == server.lease
     assert server.seen == [("GET", "Bearer secret" if "token" in way else None)]
@@ -133,9 +137,8 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
 
 def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path, Path]) -> None:
     """An API server that is away for a while is no reason to end."""
-    api = KubeletLease(
-        credentials=parse(kubeconfig(server, pair, {"token": "t"}), PurePosixPath(pair[0].parent)), node=NODE
-    )
+    found = parse(kubeconfig(server, pair, {"token": "t"}), PurePosixPath(pair[0].parent))
+    api = KubeletLease(source=Given(found), node=NODE)
     server.away = 2
     looks: list[float] = []
 
@@ -155,7 +158,8 @@ def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path,
 
 
 def test_nobody_there_is_no_failure(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    arguments = ["lease_keeper", "--kubeconfig", str(tmp_path / "none"), "--node", NODE, "--seconds", "1"]
+    files = ["--kubeconfig", str(tmp_path / "none"), "--environment", str(tmp_path / "none.json")]
+    arguments = ["lease_keeper", *files, "--node", NODE, "--seconds", "1"]
     monkeypatch.setattr("sys.argv", arguments)
 
     assert lease_keeper.main() == 0
@@ -181,7 +185,7 @@ def test_what_is_no_kubeconfig_is_named(text: bytes, why: str) -> None:
         parse(text, PurePosixPath("/"))
 
 
-def test_a_program_that_would_have_to_be_asked_is_not(server: ApiServer, pair: tuple[Path, Path]) -> None:
+def test_what_is_no_program_is_no_credential(server: ApiServer, pair: tuple[Path, Path]) -> None:
     text = kubeconfig(server, pair, {"exec": "aws"})
 
     with pytest.raises(ValueError, match="neither a certificate nor a token"):

@@ -72,8 +72,8 @@ class Host:
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         raise AssertionError(f"nor of the runtime's at {endpoint}")
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        raise AssertionError(f"nor of the API server's with {kubeconfig}")
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
+        raise AssertionError(f"nor of the API server's with {kubeconfig} of {pid}")
 
     @property
     def kubelet(self) -> HostKubelet:

@@ -59,8 +59,8 @@ class Host:
     def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        assert str(kubeconfig) == KUBECONFIG
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
+        assert (str(kubeconfig), pid > 0) == (KUBECONFIG, True)
         return self._server
 
 

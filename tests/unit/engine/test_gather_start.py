@@ -147,24 +147,21 @@ def test_credentials_are_looked_for(
 
 
 @pytest.mark.parametrize(
-    ("instead", "unusable"),
+    ("instead", "by_program"),
     [
-        (
-            b"exec: {command: aws-iam-authenticator, args: [token]}",
-            "/etc/k.conf user u gets them from aws-iam-authenticator, which only the kubelet runs",
-        ),
-        (b"exec: {}", "/etc/k.conf user u gets them from None, which only the kubelet runs"),
-        (b"token: t, exec: {command: other}", ""),
-        (b"username: me", ""),
+        (b"exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws-iam-authenticator}", True),
+        (b"exec: {}", True),
+        (b"token: t, exec: {command: other}", False),
+        (b"username: me", False),
     ],
 )
-def test_credentials_that_a_program_prints_are_known_as_such(instead: bytes, unusable: str) -> None:
+def test_credentials_that_a_program_prints_are_known_as_such(instead: bytes, by_program: bool) -> None:
     files = {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", instead)}
 
     found = gathered(node("--kubeconfig=/etc/k.conf", files=files)).readiness.host.identity
 
     assert found is not None
-    assert found.unusable == unusable
+    assert found.by_program is by_program
 
 
 def test_credentials_are_looked_at_by_the_clock_of_the_api_server() -> None:

@@ -73,8 +73,8 @@ class Host:
     def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")
 
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        assert str(kubeconfig) == KUBECONFIG
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
+        assert (str(kubeconfig), pid > 0) == (KUBECONFIG, True)
         if self._server is None:
             raise StepFailed("no credentials")
         return self._server

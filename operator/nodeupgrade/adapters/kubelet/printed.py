@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
+import structlog
+
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.adapters.kubelet import cell
 from nodeupgrade.adapters.kubelet.identity import Given, Source
@@ -30,6 +32,8 @@ from nodeupgrade.kubelet.credential_program import (
     printed,
 )
 from nodeupgrade.kubelet.credentials import Credentials, with_printed
+
+log = structlog.get_logger()
 
 SECONDS = 15
 """To live for the program; one that asks a cloud takes about one."""
@@ -111,10 +115,17 @@ class CredentialPrograms:
     def _run(self, program: CredentialProgram, variables: Mapping[str, str]) -> _Outcome:
         try:
             path = self._found(program, variables)
+            began = time.monotonic()
             result = printed(program, self._output(path, program, variables))
         except CredentialProgramError as error:
             failed = CredentialProgramError(f"program {program}: {error}")
             return _Outcome((program, variables), failed, time.monotonic() + FAILURE_KEPT_SECONDS)
+        log.info(
+            "credentials_printed",
+            program=str(path),
+            seconds=round(time.monotonic() - began, 3),
+            expires=None if result.expires is None else result.expires.isoformat(),
+        )
         life = float("inf") if result.expires is None else (result.expires - datetime.now(UTC)).total_seconds()
         return _Outcome((program, variables), result, time.monotonic() + KEPT_FRACTION * life)
 

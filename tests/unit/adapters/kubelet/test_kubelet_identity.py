@@ -86,7 +86,7 @@ def write_kubeconfig(root: Path, port: int, **user: object) -> None:
 def test_a_renewed_certificate_is_found_below_the_node_s_root(root: Path, port: int) -> None:
     write_kubeconfig(root, port)
 
-    answer = host_from_pod(root).as_kubelet(KUBECONFIG).try_patch(PATH, {"status": {}})
+    answer = host_from_pod(root).as_kubelet(KUBECONFIG, 1).try_patch(PATH, {"status": {}})
 
     assert answer == Answer(422, answer.text)
     assert json.loads(answer.text) == {
@@ -100,16 +100,19 @@ def test_a_renewed_certificate_is_found_below_the_node_s_root(root: Path, port: 
 def test_what_cannot_be_used_is_said(root: Path, port: int) -> None:
     host = host_from_pod(root)
     with pytest.raises(StepFailed, match=r"there is no /etc/kubernetes/kubelet\.conf"):
-        host.as_kubelet(KUBECONFIG)
+        host.as_kubelet(KUBECONFIG, 1)
     write_kubeconfig(root, port, exec={"command": "aws"})
-    with pytest.raises(StepFailed, match="gets them from aws, which only the kubelet runs"):
-        host.as_kubelet(KUBECONFIG)
+    with pytest.raises(StepFailed, match="user it has none of its own, and its exec has no apiVersion that is known"):
+        host.as_kubelet(KUBECONFIG, 1)
+    write_kubeconfig(root, port, token="a\nb")  # noqa: S106
+    with pytest.raises(Transient, match="characters in it that no token has"):
+        host.as_kubelet(KUBECONFIG, 1).read(PATH)
     write_kubeconfig(root, port, **{"client-certificate": "/gone.pem", "client-key": "/gone.pem"})
     with pytest.raises(StepFailed, match=r"there is no /gone\.pem, which it names"):
-        host.as_kubelet(KUBECONFIG)
+        host.as_kubelet(KUBECONFIG, 1)
 
 
 def test_nobody_there_is_a_matter_of_time(root: Path, port: int) -> None:
     write_kubeconfig(root, 1)
     with pytest.raises(Transient, match="cannot ask the API server as the kubelet"):
-        host_from_pod(root).as_kubelet(KUBECONFIG).try_patch(PATH, {})
+        host_from_pod(root).as_kubelet(KUBECONFIG, 1).try_patch(PATH, {})

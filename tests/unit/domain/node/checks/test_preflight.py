@@ -40,7 +40,7 @@ from tests.unit.domain.node.checks.sound import (
     traffic,
     unit,
 )
-from tests.unit.domain.node.checks.start.test_credentials import BY_PROGRAM, guarded
+from tests.unit.domain.node.checks.start.test_credentials import WHY, guarded
 
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
@@ -139,7 +139,7 @@ TOLERANT = {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
 DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # the kubelet
     "credentials with which no guard can be confirmed": (
-        Reason.READINESS_GUARD_UNAVAILABLE, {"readiness": BY_PROGRAM, "spec": guarded(GuardPolicy.REQUIRE)},
+        Reason.READINESS_GUARD_UNAVAILABLE, {"unusable_credentials": WHY, "spec": guarded(GuardPolicy.REQUIRE)},
     ),
     "no such unit": (
         Reason.UNSUPPORTED_SERVICE_MANAGER,

@@ -1,7 +1,6 @@
-"""Credentials that a program prints, so that only the kubelet can use them."""
+"""Credentials that a program does not print for us."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -10,17 +9,9 @@ from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskSpec
 from nodeupgrade.domain.node.checks.kubelet import credentials_can_be_used
 from nodeupgrade.domain.node.checks.registry import preflight
-from nodeupgrade.domain.node.checks.startup import Identity, StartingHost
-from tests.unit.domain.node.checks.sound import facts, readiness, task_spec
+from tests.unit.domain.node.checks.sound import facts, task_spec
 
-BY_PROGRAM = readiness(
-    host=StartingHost(
-        identity=Identity(
-            now=datetime(2026, 11, 21, tzinfo=UTC),
-            unusable="/etc/k.conf user u gets them from aws, which only the kubelet runs",
-        )
-    )
-)
+WHY = "cannot use the credentials in /etc/k.conf: program aws: there is no such program"
 
 
 def guarded(policy: GuardPolicy, *, wanted: bool = True) -> TaskSpec:
@@ -40,10 +31,10 @@ def test_credentials_that_only_the_kubelet_can_use(
     policy: GuardPolicy, wanted: bool, refused: int, warned: int
 ) -> None:
     """No guard, no renewed Lease, no claim: what that means is said before anything is touched."""
-    found = facts(readiness=BY_PROGRAM, spec=guarded(policy, wanted=wanted))
+    found = facts(unusable_credentials=WHY, spec=guarded(policy, wanted=wanted))
 
     warnings = tuple(credentials_can_be_used(found))
 
     assert len(preflight(found)) == refused
     assert [(each.reason, each.forbids) for each in warnings] == [(Reason.READINESS_GUARD_UNAVAILABLE, False)] * warned
-    assert all("user u gets them from aws" in each.detail for each in (*preflight(found), *warnings))
+    assert all(WHY in each.detail for each in (*preflight(found), *warnings))

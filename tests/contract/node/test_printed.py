@@ -1,0 +1,297 @@
+"""A program that prints credentials is really run: what it sees of the node, and that it changes nothing and ends."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.adapters.kubelet.printed import LARGEST, CredentialPrograms
+from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
+from nodeupgrade.wiring.lease_keeper import lease_of
+from tests.contract.node.test_dry_run import PYTHON, running
+from tests.unit.agent.test_lease_keeper import NODE, ApiServer, kubeconfig, lease, pair, server
+
+__all__ = ["pair", "server"]
+
+pytestmark = pytest.mark.real
+
+API = "client.authentication.k8s.io/v1beta1"
+ANSWER = f'{{"apiVersion": "{API}", "kind": "ExecCredential", "status": {{"token": "t"}}}}'
+PROBE = f"""#!{PYTHON} -I
+import json, os, socket, sys
+def tried(act):
+    try:
+        return f"did it: {{act()}}"
+    except OSError as error:
+        return error.strerror
+def status(word):
+    return next(line.split()[1] for line in open("/proc/self/status") if line.startswith(word))
+def create(top):
+    os.close(os.open(top, os.O_TMPFILE | os.O_WRONLY))
+def device():
+    os.mknod("/tmp/" + str(os.getpid()), 0o20600, os.makedev(1, 3))
+    os.unlink("/tmp/" + str(os.getpid()))
+tops = sorted("/" + name for name in os.listdir("/") if os.path.isdir("/" + name) and not os.path.islink("/" + name))
+tops += [sys.argv[2], "/proc/sys/kernel", "/dev/shm"]
+document = {{
+    "create": {{top: tried(lambda: create(top)) for top in tops}},
+    "open": {{path: tried(lambda: os.open(path, os.O_WRONLY)) for path in (__file__, "/proc/sys/kernel/hostname")}},
+    "mode": tried(lambda: os.chmod("/dev/null", 0o666)),
+    "key": open(sys.argv[2] + "/key").read(),
+    "port": tried(lambda: socket.create_connection(("127.0.0.1", int(sys.argv[1])), 2).close()),
+    "signal": tried(lambda: os.kill(int(sys.argv[3]), 0)),
+    "device": tried(device),
+    "host": tried(lambda: socket.sethostname(socket.gethostname())),
+    "processes": [name for name in os.listdir("/proc") if name.isdecimal()],
+    "devices": sorted(os.listdir("/dev")),
+    "stdin": sys.stdin.read(),
+    "user": os.getuid(), "session": os.getsid(0), "self": os.getpid(),
+    "capabilities": status("CapEff:") + status("CapBnd:"),
+    "variables": sorted(os.environ),
+    "remove": tried(lambda: os.unlink(__file__)),
+    "mount": tried(lambda: os.chroot("/usr")),
+}}
+print(json.dumps(document), file=sys.stderr)
+sys.exit(1)
+"""
+"""What it tries leaves nothing behind even where it succeeds."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory of the node's, not below /tmp, which a program has for itself."""
+    made = Path("/var/lib/nodeupgrade-test") / tmp_path.name
+    made.mkdir(parents=True)
+    yield made
+    subprocess.run(["rm", "-rf", str(made)], check=True)
+    made.parent.rmdir()
+
+
+def run(place: Path, text: str, *words: str, seconds: int = 30, root: Path = Path("/")) -> bytes | None:
+    program = place / "print"
+    program.write_text(text)
+    program.chmod(0o700)
+    on_node = PurePosixPath("/") / program.relative_to(root)
+    named = CredentialProgram(api_version=API, command=str(on_node), arguments=words)
+    programs = CredentialPrograms(root, (sys.executable, "-I", "-S"), seconds=seconds)
+    return programs.printed(named, {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}).token
+
+
+def probed(place: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> dict[str, object]:
+    monkeypatch.setattr("nodeupgrade.adapters.kubelet.printed.TOLD", LARGEST)
+    monkeypatch.setattr("nodeupgrade.adapters.kubelet.printed.shorten", lambda text, _: text)
+    with pytest.raises(CredentialProgramError) as told:
+        run(place, PROBE, str(port), str(place), str(os.getpid()))
+    found: dict[str, object] = json.loads(str(told.value).partition("no file: ")[2])
+    return found
+
+
+def test_it_can_change_nothing_and_sees_what_it_needs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not PYTHON.exists():
+        pytest.skip("the probe needs a Python of the system")
+    (place / "key").write_text("a key that root alone may read")
+    (place / "key").chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        seen = probed(place, monkeypatch, server.getsockname()[1])
+
+    created = seen["create"]
+    assert isinstance(created, dict)
+    assert str(created.pop("/tmp")).startswith("did it: ")
+    assert {"/etc", "/var", "/usr", "/root", "/run", "/sys", "/proc", "/dev", str(place)} <= created.keys()
+    assert {top for top, said in created.items() if said.startswith("did it")} == set()
+    assert created["/etc"] == created[str(place)] == created["/run"] == "Read-only file system"
+    assert set(seen["open"].values()) == {"Read-only file system"}  # type: ignore[attr-defined]
+    assert (seen["mode"], seen["remove"]) == ("Read-only file system",) * 2
+    assert seen["key"] == "a key that root alone may read"
+    assert seen["port"] == "did it: None", "it asks a metadata service"
+    assert seen["signal"] == "No such process"
+    assert (seen["mount"], seen["device"], seen["host"]) == ("Operation not permitted",) * 3
+    assert (seen["processes"], seen["self"], seen["session"]) == (["1"], 1, 1)
+    assert (seen["devices"], seen["stdin"], seen["user"]) == (["full", "null", "random", "urandom", "zero"], "", 0)
+    assert seen["capabilities"] == "0" * 32
+    assert seen["variables"] == ["LC_ALL", "PATH"]
+
+
+def test_outside_of_the_cell_it_can(place: Path) -> None:
+    """The control: what the probe reports as refused is refused by the cell, not by the machine."""
+    if not PYTHON.exists():
+        pytest.skip("the probe needs a Python of the system")
+    (place / "key").touch()
+    (place / "print").write_text(PROBE)
+    command = (PYTHON, "-I", place / "print", "1", place, str(os.getpid()))
+    done = subprocess.run(command, capture_output=True, check=False, input=b"")
+    seen = json.loads(done.stderr)
+    could = (seen["create"][str(place)], seen["create"]["/run"], *seen["open"].values())
+    could += (seen["mode"], seen["signal"], seen["host"], seen["remove"], seen["mount"])
+    assert all(said.startswith("did it: ") for said in could), could
+
+
+def test_the_node_may_be_mounted_elsewhere(tmp_path: Path) -> None:
+    """As in the agent's pod: links lead from the node's root, and what is mounted below it is read-only too."""
+    root = tmp_path / "host"
+    for name in ("opt", "tmp", "mnt"):
+        (root / name).mkdir(parents=True)
+    for name in ("usr", "lib", "lib64", "bin"):
+        if Path(f"/{name}").is_symlink():
+            (root / name).symlink_to(Path(f"/{name}").readlink())
+        elif Path(f"/{name}").is_dir():
+            (root / name).mkdir()
+    mounts = [(Path("/usr"), root / "usr")]
+    try:
+        for source, target in mounts:
+            subprocess.run(["mount", "--bind", source, target], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "none", root / "mnt"], check=True)
+        mounts.append((Path(), root / "mnt"))
+        script = f"#!/bin/sh\ntouch /mnt/x 2> /dev/null && exit 3\ntouch /opt/x\necho y > /tmp/y\necho '{ANSWER}'\n"
+
+        assert run(root / "opt", script, root=root) == b"t"
+
+        assert not list((root / "mnt").iterdir())
+        assert [path.name for path in (root / "opt").iterdir()] == ["print"]
+        assert not list((root / "tmp").iterdir())
+        (root / "mnt/still-writable").touch()
+    finally:
+        for _, target in reversed(mounts):
+            subprocess.run(["umount", target], check=True)
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(place: Path) -> None:
+    before, word = time.monotonic(), f"97{os.getpid()}"
+    with pytest.raises(CredentialProgramError, match="it did not end within 2 s, and was ended"):
+        run(place, f"#!/bin/sh\nsetsid sleep {word} &\nsleep {word}\n", seconds=2)
+    assert time.monotonic() - before < 60
+    assert running(word) == []
+
+
+def test_one_that_leaves_something_running_leaves_nothing(place: Path) -> None:
+    word = f"96{os.getpid()}"
+    assert run(place, f"#!/bin/sh\nsetsid sleep {word} > /dev/null 2>&1 &\necho '{ANSWER}'\n") == b"t"
+    assert running(word) == []
+
+
+def test_who_ends_takes_it_along(place: Path) -> None:
+    """An agent that is killed leaves no such program behind."""
+    word = f"95{os.getpid()}"
+    (place / "print").write_text(f"#!/bin/sh\nsleep {word}\n")
+    (place / "print").chmod(0o700)
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from nodeupgrade.adapters.kubelet.printed import CredentialPrograms\n"
+        "from nodeupgrade.kubelet.credential_program import CredentialProgram\n"
+        f"p = CredentialProgram(api_version={API!r}, command={str(place / 'print')!r})\n"
+        "CredentialPrograms(Path('/'), (sys.executable, '-I', '-S'), seconds=60).printed(p, {'PATH': '/bin'})\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ) as it:
+        end = time.monotonic() + 60
+        while not running(word) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert running(word), "it never ran"
+        it.kill()
+    end = time.monotonic() + 10
+    while running(word) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert running(word) == []
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_megabytes_are_not_read(place: Path, stream: int) -> None:
+    script = f"#!/bin/sh\nhead -c 50000000 /dev/zero >&{stream}\necho the last words >&2\nexit 4\n"
+    with pytest.raises(CredentialProgramError) as told:
+        run(place, script)
+    expected = f"it prints more than {LARGEST // 1024} KiB" if stream == 1 else "exit status 4"
+    assert expected in str(told.value)
+    assert len(str(told.value)) < 1000
+    assert stream == 1 or str(told.value).endswith("the last words")
+
+
+def test_its_own_tmp_is_bounded(place: Path) -> None:
+    script = f"#!/bin/sh\nhead -c 40000000 /dev/zero > /tmp/x && exit 5\necho '{ANSWER}'\n"
+    assert run(place, script) == b"t"
+
+
+def test_it_may_be_no_program(place: Path) -> None:
+    with pytest.raises(CredentialProgramError, match=r"exit status 125, .*cannot run the program"):
+        run(place, "#!/no/such/interpreter\n")
+
+
+EVERY = f"""#!/bin/sh
+cat << END
+{{"apiVersion": "{API}", "kind": "ExecCredential", "status": {{
+  "token": "$WHO-$(date +%s%N)", "expirationTimestamp": "$(date -u -d "+$LIFE seconds" +%FT%TZ)"}}}}
+END
+"""
+"""Prints another token each time, which is good for so many seconds."""
+
+
+def kept(place: Path, server: ApiServer, pair: tuple[Path, Path], life: int, at: Callable[[int], None]) -> int:
+    """Let the keeper work for eight looks, each of which finds a Lease that nobody has renewed."""
+    (place / "print").write_text(EVERY)
+    (place / "print").chmod(0o700)
+    user: dict[str, object] = {
+        "exec": {"apiVersion": API, "command": "./print", "env": [{"name": "WHO", "value": "k"}]}
+    }
+    (place / "kubeconfig").write_bytes(kubeconfig(server, pair, user, inline=True))
+    (place / "environment").write_text(json.dumps({"PATH": "/usr/bin:/bin", "LIFE": str(life)}))
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        server.lease = lease(0)
+        at(len(looks))
+
+    api = lease_of(NODE, PurePosixPath(place / "kubeconfig"), place / "environment")
+    return keep(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
+
+
+def test_a_lease_is_kept_with_what_a_program_prints(place: Path, server: ApiServer, pair: tuple[Path, Path]) -> None:
+    assert kept(place, server, pair, 1000, lambda _: None) == 8
+
+    tokens = {token for _, token in server.seen}
+    assert len(tokens) == 1, "it is run once for as long as its credentials are good"
+    assert str(tokens.pop()).startswith("Bearer k-")
+
+
+def test_credentials_that_expire_meanwhile_are_printed_again(
+    place: Path, server: ApiServer, pair: tuple[Path, Path]
+) -> None:
+    began = datetime.now(UTC)
+
+    assert kept(place, server, pair, 2, lambda look: time.sleep(2.5) if look == 4 else None) == 8
+
+    tokens = [token for _, token in server.seen]
+    assert len(set(tokens)) >= 2
+    assert tokens[0] != tokens[-1]
+    assert (datetime.now(UTC) - began).total_seconds() > 2
+
+
+def test_after_a_refusal_they_are_printed_again_at_once(
+    place: Path, server: ApiServer, pair: tuple[Path, Path]
+) -> None:
+    def revoke(look: int) -> None:
+        if look == 3:
+            server.unknown = {token for _, token in server.seen}
+
+    assert kept(place, server, pair, 1000, revoke) == 8
+    assert len({token for _, token in server.seen}) == 2
+
+
+def test_a_program_that_fails_for_a_while_is_tried_again(
+    place: Path, server: ApiServer, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodeupgrade.adapters.kubelet.printed.FAILURE_KEPT_SECONDS", 0.0)
+
+    def fail(look: int) -> None:
+        (place / "print").chmod(0o600 if look in {2, 3} else 0o700)
+        server.unknown = {token for _, token in server.seen} if look == 2 else server.unknown
+
+    assert kept(place, server, pair, 1000, fail) == 6
