@@ -127,7 +127,8 @@ def test_the_rescue_needs_no_bundle() -> None:
 def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
     service = sections(units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
 
-    assert '"--kubeconfig" "/etc/kubernetes/kubelet 100%%.conf" "--node" "node-a"' in service["ExecStart"]
+    assert '"--kubeconfig" "/etc/kubernetes/kubelet 100%%.conf" "--environment" "/run/' in service["ExecStart"]
+    assert '"--node" "node-a" "--seconds"' in service["ExecStart"]
     assert service["ExecStart"].endswith('"--seconds" "35"')
     assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
     assert "Restart" not in service

@@ -157,7 +157,14 @@ def _needs_guard(facts: NodeFacts) -> bool:
     return facts.spec.verify.readiness_guard is GuardPolicy.REQUIRE and facts.spec.guard.wanted
 
 
-@check(Reason.READINESS_GUARD_UNAVAILABLE, acceptable=False)
+_LET_IT_PRINT = "see that the program needs to write nothing and that only root may write it"
+
+
+@check(
+    Reason.READINESS_GUARD_UNAVAILABLE,
+    acceptable=False,
+    remedy=f"{_LET_IT_PRINT}, or set verify.readinessGuard: Auto",
+)
 def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
     """Where the readiness guard is required, the kubelet's credentials can be used to confirm that it is in force."""
     if _needs_guard(facts) and (why := facts.unusable_credentials):
@@ -169,8 +176,7 @@ def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
     Hazard.ENDPOINTS_LOST,
     acceptable=False,
     warns=True,
-    remedy="see that the program needs to write nothing and that only root may write it, or give the kubelet a client "
-    "certificate; else expect that pods are reported unready for a moment",
+    remedy=f"{_LET_IT_PRINT}, or expect that pods are reported unready for a moment",
 )
 def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
     """A program that prints the kubelet's credentials does so where it may change no file of the node.
