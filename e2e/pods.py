@@ -91,3 +91,29 @@ def wait_removed(cluster: Cluster, prefix: str) -> None:
         return any(pod.startswith(f"{NAMESPACE}/{prefix}") for pod in pods)
 
     wait_until("the removal of the pods", lambda: not left() or None, timeout=300)
+
+
+CLAIM = "claimed"
+
+
+@contextlib.contextmanager
+def claiming(cluster: Cluster) -> Iterator[None]:
+    """Run a pod that uses a claim while the context lasts."""
+    lab, size = cluster.lab, {"storage": "1Mi"}
+    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    lab.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": CLAIM},
+         "spec": {**modes, "capacity": size, "hostPath": {"path": "/var/lib/claimed", "type": "DirectoryOrCreate"}}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM, "namespace": NAMESPACE},
+         "spec": {**modes, "volumeName": CLAIM, "resources": {"requests": size}}},
+    )  # fmt: skip
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": CLAIM}}
+    body = pod(cluster, "claiming", container(volumeMounts=[{"name": "data", "mountPath": "/data"}]), volumes=[volume])
+    phase = ("get", "pvc", "-n", NAMESPACE, CLAIM, "-o", "jsonpath={.status.phase}")
+    try:
+        wait_until("the claim", lambda: lab.kubectl(*phase).stdout == "Bound" or None, timeout=60)
+        with running(cluster, body):
+            yield
+    finally:
+        lab.kubectl("delete", "pvc", "-n", NAMESPACE, CLAIM, "--ignore-not-found", timeout=60)
+        lab.kubectl("delete", "pv", CLAIM, timeout=60)

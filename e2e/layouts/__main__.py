@@ -1,5 +1,6 @@
 """Upgrade nodes of all layouts there and back beside a control, and print how each ended."""
 
+import contextlib
 import fnmatch
 import time
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,9 @@ from e2e.lab.binaries import components
 from e2e.lab.progress import Lines
 from e2e.layouts.catalogue import LAYOUTS
 from e2e.layouts.layout import GUARDED, Layout, lay_out
+from e2e.pods import claiming
 
-OLD, NEW = "1.30.14", "1.33.13"
-WAY = (NEW, OLD)
+OLD, NEW = PAIR = "1.30.14", "1.33.13"
 CONTROL_PLANE = "1.33.13"
 HEADING = """\
 | layout | there, back | containers | disturbed | a naive swap restarts | said |
@@ -53,10 +54,15 @@ class Row:
 @click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively at the end.")
 @click.option("--only", default="*", show_default=True, help="Only layouts with such a name, as a pattern of a shell.")
 @click.option("--name", default="layout", show_default=True, help="Name of the labs that are made for it, one by one.")
+@click.option(
+    "--pair", type=(str, str), default=PAIR, show_default=True, help="Version of the kubelet, and of the new one."
+)
+@click.option("--claim", is_flag=True, help="One more pod, which uses a claim.")
 @click.option("--part", default="1/1", show_default=True, metavar="K/N", help="Every N-th layout from the K-th on.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table to this file, row by row.")
 def main(
-    *, pods: int, rounds: int, control: bool, only: str, name: str, part: str, output: Path | None
+    *, pods: int, rounds: int, control: bool, only: str, name: str, pair: tuple[str, str], claim: bool, part: str,
+    output: Path | None,
 ) -> None:  # fmt: skip
     """Upgrade nodes of all layouts there and back, beside a control, and print how each ended."""
     rows = list[Row]()
@@ -64,7 +70,7 @@ def main(
     chosen = [layout for layout in LAYOUTS if fnmatch.fnmatch(layout.name, only)]
     for layout in chosen[first - 1 :: step]:
         began = time.monotonic()
-        rows.append(try_layout(layout, name, pods, WAY * rounds, control=control))
+        rows.append(try_layout(layout, name, pods, pair, rounds, control=control, claim=claim))
         click.echo(f"{rows[-1]} {time.monotonic() - began:.0f} s", err=True)
         if output is not None:
             output.write_text(table(rows))
@@ -79,18 +85,23 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join((HEADING, *map(str, rows), "", *sources, ""))
 
 
-def try_layout(layout: Layout, name: str, pods: int, versions: Sequence[str], *, control: bool) -> Row:
-    """Give a node of a lab of that name this layout, and upgrade it to one version after the other."""
-    spec = LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE)
+def try_layout(
+    layout: Layout, name: str, pods: int, pair: tuple[str, str], rounds: int, *, control: bool, claim: bool
+) -> Row:
+    """Give a node of a lab of that name this layout, and upgrade it there and back."""
+    old, new = pair
+    versions = (new, old) * rounds
+    spec = LabSpec(name=name, nodes=1, kubelet=old, control_plane=CONTROL_PLANE)
     lab = Lab.anew(spec, Lines())
     try:
         (node,) = lab.nodes.values()
         lay_out(lab, node, layout)
         cluster = Cluster.with_operator(lab, pods=pods)
-        before = cluster.wait_settled()
-        runs = list(_runs(cluster, layout, versions))
-        after = cluster.wait_settled()
-        naive = _swapped_naively(cluster, layout) if control and len(runs) == len(versions) else None
+        with claiming(cluster) if claim else contextlib.nullcontext():
+            before = cluster.wait_settled()
+            runs = list(_runs(cluster, layout, versions))
+            after = cluster.wait_settled()
+            naive = _swapped_naively(cluster, layout, new) if control and len(runs) == len(versions) else None
         return Row(
             layout=layout,
             phases=tuple(phase for phase, _ in runs),
@@ -110,7 +121,7 @@ def _runs(cluster: Cluster, layout: Layout, versions: Sequence[str]) -> Iterator
     for number, version in enumerate(versions, 1):
         name = f"run-{number}"
         spec = {"verify": quickly(**layout.verify), **layout.spec}
-        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, **spec)
+        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, skewPolicy="Warn", **spec)
         upgrade = cluster.wait_for_end(name)
         failures = upgrade["status"].get("failures", [])
         if failures:
@@ -127,11 +138,11 @@ def _runs(cluster: Cluster, layout: Layout, versions: Sequence[str]) -> Iterator
         cluster.delete(name)
 
 
-def _swapped_naively(cluster: Cluster, layout: Layout) -> int:
+def _swapped_naively(cluster: Cluster, layout: Layout, new: str) -> int:
     """Swap the kubelet as people do, and return how many containers that restarts."""
     node, ran = cluster.node, {container.id for container in cluster.wait_settled().running()}
     node.exec("systemctl", "stop", "kubelet")
-    node.put(components.resolve("kubelet", NEW), "/var/tmp/kubelet")
+    node.put(components.resolve("kubelet", new), "/var/tmp/kubelet")
     node.exec("sh", "-ec", f"mount -o remount,bind,rw /usr 2>/dev/null || true; cp /var/tmp/kubelet {layout.kubelet}")
     node.exec("systemctl", "start", "kubelet")
     node.wait_kubelet_healthy()

@@ -1,9 +1,9 @@
 """Nodes of Amazon, Microsoft and Google."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from e2e.credentials import CredentialProgram
 from e2e.lab.nodes import nodefiles
 from e2e.layouts.layout import GUARDED, KUBELET_UNIT, Layout, Start, unit
 
@@ -91,53 +91,19 @@ def _cos(start: Start) -> Mapping[str, str]:
     }
 
 
-_IDENTITY = "/etc/lab/identity.conf"
-_GOOD_FOR = 40
-"""Seconds for which credentials are good; it is minutes or an hour in clouds, which no test would wait for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plugin:
-    """Stands for a program that makes credentials from a machine's identity in a cloud."""
-
-    path: str
-    command: str  # as the kubeconfig names it
-    version: str  # of the API
-    arguments: str
-
-    def script(self) -> str:
-        """Return the program: it prints the certificate that the lab has made for the kubelet."""
-        return f"""\
-#!/bin/sh
-field() {{ sed -n "s/.*$1: \\([^,}}]*\\).*/\\1/p" {_IDENTITY} | base64 -d | awk '{{printf "%s\\\\n", $0}}'; }}
-cat << END
-{{"apiVersion": "client.authentication.k8s.io/{self.version}", "kind": "ExecCredential", "status": {{
-  "expirationTimestamp": "$(date -u -d '+{_GOOD_FOR} seconds' +%FT%TZ)",
-  "clientCertificateData": "$(field client-certificate-data)", "clientKeyData": "$(field client-key-data)"}}}}
-END
-"""
-
-    def named(self, kubeconfig: str) -> str:
-        """Return the command after which a kubeconfig names the program instead of credentials."""
-        api = f"apiVersion: client.authentication.k8s.io/{self.version}, interactiveMode: Never"
-        told = f"{{exec: {{{api}, command: {self.command}, args: [{self.arguments}]}}}}"
-        keep = f"install -D -m 600 {kubeconfig} {_IDENTITY}"
-        return f"{keep} && sed -i 's|^  user: .*|  user: {told}|' {kubeconfig}"
-
-
-_AL2_PLUGIN = _Plugin(
+_AL2_PLUGIN = CredentialProgram(
     path="/usr/bin/aws-iam-authenticator",
     command="/usr/bin/aws-iam-authenticator",
     version="v1beta1",
     arguments="token, -i, lab, --region, eu-central-1",
 )
-_AL2023_PLUGIN = _Plugin(
+_AL2023_PLUGIN = CredentialProgram(
     path="/usr/local/bin/aws-iam-authenticator",
     command="aws-iam-authenticator",
     version="v1",
     arguments="token, -i, lab, --region, eu-central-1",
 )
-_GKE_PLUGIN = _Plugin(
+_GKE_PLUGIN = CredentialProgram(
     path="/home/kubernetes/bin/gke-exec-auth-plugin",
     command="/home/kubernetes/bin/gke-exec-auth-plugin",
     version="v1beta1",
@@ -145,7 +111,7 @@ _GKE_PLUGIN = _Plugin(
 )
 
 
-def _by(plugin: _Plugin) -> dict[str, Any]:
+def _by(plugin: CredentialProgram) -> dict[str, Any]:
     return {
         "scripts": {plugin.path: plugin.script()},
         "commands": (plugin.named(nodefiles.KUBELET_KUBECONFIG),),

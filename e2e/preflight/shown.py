@@ -32,8 +32,6 @@ NOT_SHOWN: Mapping[str, str] = {
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "accepted_hashes_were_compared": "needs a kubelet that was built to accept another one's hashes: scenario tests",
-    "required_guard_can_be_confirmed": "no kubelet of the lab gets its credentials from a program; unit tests",
-    "credentials_can_be_used": "no kubelet of the lab gets its credentials from a program; unit tests",
     "executor_can_be_started": "not shown on a real node yet; scenario and unit tests",
     "run_outlives_a_boot": "not shown on a real node yet; scenario and unit tests",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",

@@ -5,6 +5,7 @@ from e2e.preflight.kinds import (
     asked,
     condition,
     confined,
+    credentials,
     kubelet,
     node,
     pods,
@@ -27,4 +28,5 @@ ROWS: tuple[Row, ...] = (
     *condition.ROWS,
     *confined.ROWS,
     *surroundings.ROWS,
+    *credentials.ROWS,
 )

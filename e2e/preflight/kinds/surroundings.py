@@ -11,7 +11,6 @@ from e2e import pods
 from e2e.changes import added, kubelet_settings
 from e2e.cluster import Cluster, Object
 from e2e.lab.host import cgroups
-from e2e.lab.process import wait_until
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
 from e2e.preflight.kinds.node import patch_status, refusing, taint
 from e2e.preflight.row import WARNED, Hazard, Row
@@ -94,28 +93,9 @@ def git_repository(cluster: Cluster) -> Iterator[Object]:
 @contextlib.contextmanager
 def claim_deleted(cluster: Cluster) -> Iterator[Object]:
     """Delete a claim that a pod uses: it stays until the pod is gone."""
-    lab, size = cluster.lab, {"storage": "1Mi"}
-    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-    lab.apply(
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "claimed"},
-         "spec": {**modes, "capacity": size, "hostPath": {"path": "/var/lib/claimed", "type": "DirectoryOrCreate"}}},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-         "metadata": {"name": "claimed", "namespace": pods.NAMESPACE},
-         "spec": {**modes, "volumeName": "claimed", "resources": {"requests": size}}},
-    )  # fmt: skip
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "claimed"}}
-    body = pods.pod(
-        cluster, "claiming", pods.container(volumeMounts=[{"name": "data", "mountPath": "/data"}]), volumes=[volume]
-    )
-    phase = ("get", "pvc", "-n", pods.NAMESPACE, "claimed", "-o", "jsonpath={.status.phase}")
-    try:
-        wait_until("the claim", lambda: lab.kubectl(*phase).stdout == "Bound" or None, timeout=60)
-        with pods.running(cluster, body):
-            lab.kubectl("delete", "pvc", "-n", pods.NAMESPACE, "claimed", "--wait=false")
-            yield {}
-    finally:
-        lab.kubectl("delete", "pvc", "-n", pods.NAMESPACE, "claimed", "--ignore-not-found", timeout=60)
-        lab.kubectl("delete", "pv", "claimed", timeout=60)
+    with pods.claiming(cluster):
+        cluster.lab.kubectl("delete", "pvc", "-n", pods.NAMESPACE, pods.CLAIM, "--wait=false")
+        yield {}
 
 
 def reporting(before: Object, after: Object) -> Hazard:
