@@ -155,6 +155,8 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
             oldest, ready = _watch_lease(run, seconds)
             run.release(name)
             run.notes.append(f"Lease at most {oldest:.0f} s old, Ready was {' and '.join(sorted(ready))}")
+            if printed := _printed(run):
+                run.notes.append(f"its credentials were printed {printed} times")
             if keeper and (oldest > KEPT_SECONDS or ready != {"True"}):
                 raise LabError("the Lease was not kept")
             if not keeper and (oldest < seconds - 15 or "Unknown" not in ready):
@@ -162,6 +164,12 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
             yield
 
     return harm
+
+
+def _printed(run: FaultRun) -> int:
+    """Return how often the last keeper had the kubelet's credentials printed, where a program prints them."""
+    log = run.cluster.node.exec("journalctl", "--output=cat", f"--unit={LEASE_KEEPER}").stdout
+    return log.rpartition("Started ")[2].count("credentials_printed")
 
 
 def _watch_lease(run: FaultRun, seconds: float) -> tuple[float, set[str]]:

@@ -163,6 +163,32 @@ def test_the_node_may_be_mounted_elsewhere(tmp_path: Path) -> None:
             subprocess.run(["umount", target], check=True)
 
 
+def test_what_is_mounted_twice_at_a_place_counts_as_it_is_seen(place: Path) -> None:
+    """As on Container-Optimized OS: a directory may execute no programs, and one below it may, once again.
+
+    The mount below is there a second time, hidden by the one above, and may execute none.
+    """
+    home, programs = place / "home", place / "home/bin"
+    programs.mkdir(parents=True)
+    commands: list[list[str | Path]] = [
+        ["mount", "--bind", place, place],
+        ["mount", "--make-shared", place],
+        ["mount", "--bind", home, home],
+        ["mount", "-o", "remount,bind,noexec", home],
+        ["mount", "--bind", programs, programs],
+        ["mount", "-o", "remount,bind,exec", programs],
+    ]
+    try:
+        for command in commands:
+            subprocess.run(command, check=True)
+        assert run(programs, f"#!/bin/sh\ntouch {programs}/x 2> /dev/null && exit 3\necho '{ANSWER}'\n") == b"t"
+        assert not (programs / "x").exists()
+        with pytest.raises(CredentialProgramError, match="Permission denied"):
+            run(home, f"#!/bin/sh\necho '{ANSWER}'\n")
+    finally:
+        subprocess.run(["umount", "--recursive", place], check=True)
+
+
 def test_one_that_hangs_is_ended_with_all_that_it_started(place: Path) -> None:
     before, word = time.monotonic(), f"97{os.getpid()}"
     with pytest.raises(CredentialProgramError, match="it did not end within 2 s, and was ended"):

@@ -60,7 +60,7 @@ READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS, REMOUNT, BIND, RECURSIVE, PRIVATE =
     *(0x1000, 0x4000, 0x40000),
 )
 NO_EXTRAS = NO_SUID | NO_DEVICES
-KEPT = {"noexec": NO_PROGRAMS, "noatime": 0x400, "nodiratime": 0x800, "relatime": 0x200000}
+KEPT = {os.ST_NOEXEC: NO_PROGRAMS, os.ST_NOATIME: 0x400, os.ST_NODIRATIME: 0x800, os.ST_RELATIME: 0x200000}
 DETACH, NO_FOLLOW = 2, 8
 DIES_WITH_PARENT, DROP_FROM_BOUNDS, SECURE_BITS, NO_NEW_PRIVILEGES = 1, 24, 28, 38
 NO_ROOT_LOCKED = 0b11
@@ -115,22 +115,17 @@ def _furnish(order: dict[str, Any]) -> None:
 
 def _seal(root: Path) -> None:
     """Mount everything in the node's root directory read-only, with other directories /dev and /tmp, and go there."""
-    if not any(point == root for point, _, _ in _mounts()):
+    if root not in _mounts():
         _mount(str(root), root, BIND | RECURSIVE)
     devices = {name: os.open(root / "dev" / name, os.O_PATH) for name in DEVICES if (root / "dev" / name).exists()}
-    inside = [mount for mount in _mounts() if mount[0].is_relative_to(root)]
-    for point, kind, options in inside:
-        if point != root and (kind in ABSENT or kind.startswith("fuse")):
+    inside = {point: kinds for point, kinds in _mounts().items() if point.is_relative_to(root)}
+    for point, kinds in inside.items():
+        if point != root and any(kind in ABSENT or kind.startswith("fuse") for kind in kinds):
             _libc.umount2(os.fsencode(point), DETACH | NO_FOLLOW)  # fails for what is hidden below another mount
-            continue
-        kept = sum(flag for name, flag in KEPT.items() if name in options)
-        try:
-            _mount("none", point, REMOUNT | BIND | READ_ONLY | NO_EXTRAS | kept)
-        except OSError as error:  # it is hidden below another mount, so that nothing leads there
-            if error.errno not in {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}:
-                raise
-    for point, _, _ in inside:
-        if _is_writable(point):
+    for point in inside:
+        _make_read_only(point)
+    for point in inside:
+        if _flags(point) & os.ST_RDONLY == 0:
             raise OSError(errno.EROFS, f"{point} cannot be made read-only")
     for name, size in (("tmp", f"size={SCRATCH},mode=1777"), ("dev", "size=64k,mode=755")):
         if (root / name).is_dir() and not (root / name).is_symlink():
@@ -145,21 +140,36 @@ def _seal(root: Path) -> None:
     _go_to(root)
 
 
-def _mounts() -> list[tuple[Path, str, list[str]]]:
-    """Return where something is mounted, the type of the filesystem, and the options of the mount."""
-    lines = (line.split() for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines())
-    return [(Path(_unescaped(line[4])), line[line.index("-") + 1], line[5].split(",")) for line in lines]
+def _make_read_only(point: Path) -> None:
+    """Make the uppermost mount at a path read-only, and keep what else it forbids."""
+    flags = _flags(point)
+    kept = sum(flag for seen, flag in KEPT.items() if flags & seen)
+    try:
+        _mount("none", point, REMOUNT | BIND | READ_ONLY | NO_EXTRAS | kept)
+    except OSError as error:  # it is hidden below another mount, so that nothing leads there
+        if error.errno not in {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}:
+            raise
+
+
+def _mounts() -> dict[Path, list[str]]:
+    """Return the types of the filesystems that are mounted at a path, by path; several may be, one upon the other."""
+    found: dict[Path, list[str]] = {}
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        words = line.split()
+        found.setdefault(Path(_unescaped(words[4])), []).append(words[words.index("-") + 1])
+    return found
 
 
 def _unescaped(path: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
 
 
-def _is_writable(point: Path) -> bool:
+def _flags(point: Path) -> int:
+    """Return the flags of what is mounted where a path leads, as statvfs has them; of what leads nowhere, read-only."""
     try:
-        return not os.statvfs(point).f_flag & os.ST_RDONLY
-    except OSError:  # hidden, or gone with what it is mounted in
-        return False
+        return os.statvfs(point).f_flag
+    except OSError:  # hidden below another mount, or gone with what it was mounted in
+        return os.ST_RDONLY
 
 
 def _go_to(root: Path) -> None:

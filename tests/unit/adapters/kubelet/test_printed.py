@@ -166,11 +166,11 @@ def linked(root: Path) -> None:
 def linked_twice(root: Path) -> None:
     linked(root)
     (root / "srv").chmod(0o755)
-    (root / "home").mkdir()
-    (root / "home/print").symlink_to("/srv/print")
+    (root / "mine").mkdir()
+    (root / "mine/print").symlink_to("/srv/print")
     (root / "opt/bin/print").unlink()
-    (root / "opt/bin/print").symlink_to("/home/print")
-    shutil.chown(root / "home", 1000)
+    (root / "opt/bin/print").symlink_to("/mine/print")
+    shutil.chown(root / "mine", 1000)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def linked_twice(root: Path) -> None:
         (chown("opt/bin/print", 1000, 0), "/opt/bin/print, on"),
         (chown("opt", 1000, 0), "/opt, on"),
         (linked, "/srv, on the way to /opt/bin/print"),
-        (linked_twice, "/home, on the way to /opt/bin/print"),
+        (linked_twice, "/mine, on the way to /opt/bin/print"),
         (chmod("etc/k.conf", 0o666), "/etc/k.conf, on the way to /etc/k.conf"),
         (chmod("etc", 0o777), "/etc, on the way to /etc/k.conf"),
     ],
