@@ -117,7 +117,7 @@ class CredentialPrograms:
             path = self._found(program, variables)
             began = time.monotonic()
             result = printed(program, self._output(path, program, variables))
-        except CredentialProgramError as error:
+        except (CredentialProgramError, OSError) as error:  # such as links that lead nowhere
             failed = CredentialProgramError(f"program {program}: {error}")
             return _Outcome((program, variables), failed, time.monotonic() + FAILURE_KEPT_SECONDS)
         log.info(

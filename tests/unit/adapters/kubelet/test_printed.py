@@ -209,6 +209,14 @@ def test_the_group_of_root_is_root(root: Path, cell: Cell, change: Callable[[Pat
         token(CredentialPrograms(root, (sys.executable,)))
 
 
+def test_links_that_lead_nowhere_are_named(root: Path, cell: Cell) -> None:
+    (root / "opt/bin/print").unlink()
+    (root / "opt/bin/print").symlink_to("print")
+    with pytest.raises(CredentialProgramError, match=r"program /opt/bin/print: .*symbolic links"):
+        token(CredentialPrograms(root, (sys.executable,)))
+    assert cell.runs == 0
+
+
 @pytest.mark.parametrize("change", [lambda root: (root / "opt/bin/print").unlink(), chmod("opt/bin/print", 0o644)])
 def test_one_that_is_not_there_is_named(root: Path, cell: Cell, change: Callable[[Path], None]) -> None:
     change(root)
