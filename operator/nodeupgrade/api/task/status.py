@@ -183,7 +183,8 @@ class ContainerCounts:
     restarted_list: Restarted = ()
     recreated_list: Annotated[ContainerPaths, "The first few containers that were replaced on request."] = ()
     ended_list: Annotated[
-        ContainerPaths, "The first few containers that ended by themselves, or with their pod, during the settle period."
+        ContainerPaths,
+        "The first few containers that ended by themselves, or with their pod, during the settle period.",
     ] = ()
     readiness_flaps: Annotated[
         ContainerPaths, "Pods, as namespace/name, that were reported unready although their containers kept running."
