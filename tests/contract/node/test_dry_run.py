@@ -89,7 +89,7 @@ def test_what_is_tried_can_touch_nothing(tmp_path: Path) -> None:
     assert {"proc", "sys", "dev", "run", "tmp", "var", "root", "home"} & set(seen["see"]) == set()
     assert seen["given"] == "this"
     assert (seen["port"], seen["socket"]) == ("Network is unreachable", "No such file or directory")
-    assert (seen["signal"], seen["self"]) == ("No such process", 1)
+    assert (seen["signal"], seen["self"]) == ("No such process", 2)
     assert {seen["mount"], seen["devices"]} <= {"Operation not permitted", "Read-only file system"}
     assert seen["variables"] == ["LC_ALL"]
 

@@ -85,11 +85,11 @@ def run(place: Path, text: str, *words: str, seconds: int = 30, root: Path = Pat
     return programs.printed(named, {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}).token
 
 
-def probed(place: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> dict[str, object]:
+def probed(place: Path, monkeypatch: pytest.MonkeyPatch, word: str, text: str = PROBE) -> dict[str, object]:
     monkeypatch.setattr("nodeupgrade.adapters.kubelet.printed.TOLD", LARGEST)
     monkeypatch.setattr("nodeupgrade.adapters.kubelet.printed.shorten", lambda text, _: text)
     with pytest.raises(CredentialProgramError) as told:
-        run(place, PROBE, str(port), str(place), str(os.getpid()))
+        run(place, text, word, str(place), str(os.getpid()))
     found: dict[str, object] = json.loads(str(told.value).partition("no file: ")[2])
     return found
 
@@ -100,7 +100,7 @@ def test_it_can_change_nothing_and_sees_what_it_needs(place: Path, monkeypatch: 
     (place / "key").write_text("a key that root alone may read")
     (place / "key").chmod(0o600)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        seen = probed(place, monkeypatch, server.getsockname()[1])
+        seen = probed(place, monkeypatch, str(server.getsockname()[1]))
 
     created = seen["create"]
     assert isinstance(created, dict)
@@ -114,7 +114,7 @@ def test_it_can_change_nothing_and_sees_what_it_needs(place: Path, monkeypatch: 
     assert seen["port"] == "did it: None", "it asks a metadata service"
     assert seen["signal"] == "No such process"
     assert (seen["mount"], seen["device"], seen["host"]) == ("Operation not permitted",) * 3
-    assert (seen["processes"], seen["self"], seen["session"]) == (["1"], 1, 1)
+    assert (seen["processes"], seen["self"], seen["session"]) == (["1", "2"], 2, 2)
     assert (seen["devices"], seen["stdin"], seen["user"]) == (["full", "null", "random", "urandom", "zero"], "", 0)
     assert seen["capabilities"] == "0" * 32
     assert seen["variables"] == ["LC_ALL", "PATH"]
@@ -321,3 +321,102 @@ def test_a_program_that_fails_for_a_while_is_tried_again(
         server.unknown = {token for _, token in server.seen} if look == 2 else server.unknown
 
     assert kept(place, server, pair, 1000, fail) == 6
+
+
+def test_what_lies_below_a_mount_is_gone_with_it(place: Path) -> None:
+    """As where systemd mounts on demand (``binfmt_misc``): two filesystems at one place, and either may hang."""
+    if not Path("/dev/fuse").exists():
+        pytest.skip("the filesystem that hangs is one of FUSE")
+    share = place / "share"
+    share.mkdir()
+    device = os.open("/dev/fuse", os.O_RDWR)  # which nobody serves, so whoever looks into it waits
+    try:
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        subprocess.run(["mount", "-i", "-t", "fuse", "-o", options, "none", share], check=True, pass_fds=[device])
+        subprocess.run(["mount", "-t", "tmpfs", "none", share], check=True)
+        assert run(place, f"#!/bin/sh\ntouch {share}/x 2> /dev/null && exit 3\necho '{ANSWER}'\n", seconds=5) == b"t"
+    finally:
+        os.close(device)
+        for _ in range(2):
+            subprocess.run(["umount", "--lazy", share], check=True)
+
+
+STAYS = f"""#!{PYTHON} -I
+import ctypes, time
+ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+time.sleep(WORD)
+"""
+"""Does not want to end with its parent (PR_SET_PDEATHSIG)."""
+
+
+def test_one_that_wants_to_outlive_its_parent_is_ended(place: Path) -> None:
+    if not PYTHON.exists():
+        pytest.skip("it needs a Python of the system")
+    word = f"94{os.getpid()}"
+    with pytest.raises(CredentialProgramError, match="it did not end within 2 s, and was ended"):
+        run(place, STAYS.replace("WORD", word), word, seconds=2)
+    assert running(word) == []
+
+
+ALONE = f"""#!{PYTHON} -I
+import ctypes, json, os, socket, sys
+def tried(act):
+    try:
+        return f"did it: {{act()}}"
+    except OSError as error:
+        return error.strerror
+def connected(kind, name):
+    with socket.socket(socket.AF_UNIX, kind) as it:
+        it.connect(name)
+def sent(name):
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"", name)
+def paired():
+    one, other = socket.socketpair()
+    one.sendall(b"x")
+    return other.recv(1)
+def called(act):
+    if act == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+libc, place = ctypes.CDLL(None, use_errno=True), sys.argv[2]
+print(json.dumps({{
+    "path": tried(lambda: connected(socket.SOCK_STREAM, place + "/stream")),
+    "abstract": tried(lambda: connected(socket.SOCK_STREAM, chr(0) + sys.argv[1])),
+    "datagrams": tried(lambda: connected(socket.SOCK_DGRAM, place + "/datagrams")),
+    "one of a pair": tried(lambda: sent(place + "/datagrams")),
+    "pair": tried(paired),
+    "inet": tried(lambda: socket.socket().close()),
+    "io_uring": tried(lambda: called(libc.syscall(425, 0, None))),
+    "user namespace": tried(lambda: called(libc.unshare(0x10000000))),
+}}), file=sys.stderr)
+sys.exit(1)
+"""
+
+
+def test_it_reaches_nobody_by_a_unix_socket_and_gets_no_user_namespace(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd and container runtimes do what root asks for, and heed no capabilities."""
+    if not PYTHON.exists():
+        pytest.skip("the probe needs a Python of the system")
+    name = f"nodeupgrade-test-{os.getpid()}"
+    with (
+        socket.socket(socket.AF_UNIX) as stream,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+    ):
+        stream.bind(str(place / "stream"))
+        abstract.bind(f"\0{name}")
+        datagrams.bind(str(place / "datagrams"))
+        stream.listen()
+        abstract.listen()
+        seen = probed(place, monkeypatch, name, text=ALONE)
+        outside = subprocess.run([PYTHON, "-I", place / "print", name, place], capture_output=True, check=False)
+    control = json.loads(outside.stderr)
+
+    refused = ("path", "abstract", "datagrams", "one of a pair")
+    assert {seen[way] for way in refused} == {"Address family not supported by protocol"}
+    assert {control[way] for way in refused} == {"did it: None"}
+    assert seen["pair"] == control["pair"] == "did it: b'x'", "event loops need one"
+    assert seen["inet"] == "did it: None"
+    assert (seen["io_uring"], seen["user namespace"]) == ("Function not implemented", "Operation not permitted")

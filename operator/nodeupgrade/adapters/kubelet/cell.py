@@ -9,10 +9,11 @@ to live, and what the program is given, if anything:
 - A program that prints credentials is given nothing. It (its path on the node, and the ``name`` that it is called by)
   gets the node's root directory, in which everything is mounted read-only, and the node's network. It may write to a
   /tmp of its own, in memory. Of devices it has those without a memory; /proc shows its own processes. Filesystems of
-  other machines are not there, since a dead server would hold it up.
+  other machines are not there, since a dead server would hold it up. It can connect to no Unix socket: systemd and
+  container runtimes do what any process of the superuser asks for there.
 
-Either way, processes and IPC are its own, so there is nothing to signal; it has no capability and a session of its own;
-and everything goes with the process.
+Either way, processes and IPC are its own, so there is nothing to signal; it has no capability, cannot get any in a user
+namespace, and has a session of its own; and everything goes with the process.
 
 It is a program of its own, since a process with several threads cannot give namespaces to a child. It imports nothing
 of this project, so that it starts within milliseconds.
@@ -26,6 +27,7 @@ import os
 import re
 import resource
 import signal
+import struct
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,6 +67,13 @@ DETACH, NO_FOLLOW = 2, 8
 DIES_WITH_PARENT, DROP_FROM_BOUNDS, SECURE_BITS, NO_NEW_PRIVILEGES = 1, 24, 28, 38
 NO_ROOT_LOCKED = 0b11
 CAPABILITIES = 64
+# And from seccomp.h, filter.h, audit.h and unistd.h: the number of an architecture, and of its calls that make sockets.
+SECCOMP, SECCOMP_FILTER, REFUSE, ALLOW = 22, 2, 0x50000, 0x7FFF0000
+LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+NUMBER, ARCHITECTURE, FAMILY, TYPE = 0, 4, 16, 24
+CALLS = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
+IO_URING, FOREIGN_CALLS = 425, 0x40000000
+UNIX, DATAGRAMS, TYPES = 1, 2, 0xF
 CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -82,13 +91,29 @@ def main() -> int:
         _furnish(order)
     else:
         _seal(Path(order["root"]))
-    child = os.fork()  # the first process of its own namespace of processes: all others end with it
+    first = os.fork()  # the first process of its own namespace of processes: all others end with it
+    if first == 0:
+        try:
+            os._exit(_stay(order, given=given))
+        finally:
+            os._exit(CANNOT)
+    return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+
+
+def _stay(order: dict[str, Any], *, given: bool) -> int:
+    """Run the program and return its exit status, as a process that the program can neither signal nor imitate.
+
+    The program is not the first process itself: it could ask not to end with its parent, and the kernel ignores signals
+    to the first process that it does not handle.
+    """
+    _call("prctl", DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    child = os.fork()
     if child == 0:
         try:
             _enter(order, given=given)
         finally:
             os._exit(CANNOT)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256
 
 
 def _furnish(order: dict[str, Any]) -> None:
@@ -114,14 +139,19 @@ def _furnish(order: dict[str, Any]) -> None:
 
 
 def _seal(root: Path) -> None:
-    """Mount everything in the node's root directory read-only, with other directories /dev and /tmp, and go there."""
-    if root not in _mounts():
-        _mount(str(root), root, BIND | RECURSIVE)
+    """Show the node's root directory elsewhere, all read-only, with other directories /dev and /tmp, and go there.
+
+    A process whose root directory is not that of its mount namespace may create no user namespace.
+    """
+    _mount(str(root), CELL, BIND | RECURSIVE)
+    root = CELL
     devices = {name: os.open(root / "dev" / name, os.O_PATH) for name in DEVICES if (root / "dev" / name).exists()}
     inside = {point: kinds for point, kinds in _mounts().items() if point.is_relative_to(root)}
     for point, kinds in inside.items():
-        if point != root and any(kind in ABSENT or kind.startswith("fuse") for kind in kinds):
-            _libc.umount2(os.fsencode(point), DETACH | NO_FOLLOW)  # fails for what is hidden below another mount
+        absent = [kind in ABSENT or kind.startswith("fuse") for kind in kinds]
+        if point != root and any(absent):
+            for _ in kinds[absent.index(True) :]:  # and what is mounted upon it, as systemd does on demand
+                _libc.umount2(os.fsencode(point), DETACH | NO_FOLLOW)  # fails for what another mount hides
     for point in inside:
         _make_read_only(point)
     for point in inside:
@@ -193,11 +223,46 @@ def _enter(order: dict[str, Any], *, given: bool) -> None:
         largest = 0 if given else SCRATCH
         for limit, most in ((resource.RLIMIT_FSIZE, largest), (resource.RLIMIT_CORE, 0)):
             resource.setrlimit(limit, (most, most))
+        if not given:
+            _forbid_unix_sockets()
         program = PROGRAM if given else order["program"]
         name = order.get("name", program)
         os.execve(program, [name, *order["words"]], order["environment"])  # noqa: S606 - there is no shell in there
     except OSError as error:
         print(f"cannot run the program: {error}", file=sys.stderr, flush=True)
+
+
+def _forbid_unix_sockets() -> None:
+    """Have the kernel refuse what could connect to a Unix socket, by a path or by an abstract name; pairs are allowed.
+
+    Programs of another architecture than the machine's number their calls differently, so they can make none.
+    """
+    if (machine := os.uname().machine) not in CALLS:
+        raise OSError(errno.ENOSYS, f"the numbers of the system calls of {machine} are not known")
+    architecture, socket, pair = CALLS[machine]
+    unknown, refused, allowed = REFUSE | errno.ENOSYS, REFUSE | errno.EAFNOSUPPORT, ALLOW
+    program = (
+        (LOAD, 0, 0, ARCHITECTURE),
+        (EQUAL, 1, 0, architecture),
+        (RETURN, 0, 0, unknown),
+        (LOAD, 0, 0, NUMBER),
+        (EQUAL, 10, 0, IO_URING),  # it makes sockets, too
+        (AT_LEAST, 9, 0, FOREIGN_CALLS),
+        (EQUAL, 5, 0, socket),
+        (EQUAL, 0, 6, pair),
+        (LOAD, 0, 0, TYPE),
+        (AND, 0, 0, TYPES),
+        (EQUAL, 0, 3, DATAGRAMS),  # one of a pair can send to others
+        (RETURN, 0, 0, refused),
+        (LOAD, 0, 0, FAMILY),
+        (EQUAL, 2, 0, UNIX),
+        (RETURN, 0, 0, allowed),
+        (RETURN, 0, 0, unknown),
+        (RETURN, 0, 0, refused),
+    )
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
+    order = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(filters)))
+    _call("prctl", SECCOMP, SECCOMP_FILTER, order, 0, 0)
 
 
 def _show(source: Path, place: Path) -> None:
