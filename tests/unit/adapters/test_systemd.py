@@ -53,27 +53,29 @@ def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: 
 
 
 @pytest.mark.parametrize(
-    ("output", "error", "where"),
+    ("output", "error", "namespace", "where"),
     [
-        ("journal", "inherit", ""),
-        ("journal+console", "inherit", ""),
-        ("syslog", "inherit", ""),
-        ("null", "journal", ""),
-        ("", "", ""),
-        ("append", "inherit", "append"),
-        ("journal", "file", "file"),
-        ("journal", "null", "null"),
-        ("inherit", "inherit", "inherit"),
-        ("kmsg", "", "kmsg"),
+        ("journal", "inherit", "", ""),
+        ("journal+console", "inherit", "", ""),
+        ("syslog", "inherit", "", ""),
+        ("null", "journal", "", ""),
+        ("", "", "", ""),
+        ("append", "inherit", "", "append"),
+        ("journal", "file", "", "file"),
+        ("journal", "null", "", "null"),
+        ("inherit", "inherit", "", "inherit"),
+        ("kmsg", "", "", "kmsg"),
+        ("journal", "inherit", "runtimes", "the journal's namespace runtimes"),
+        ("null", "file", "runtimes", "file"),
     ],
 )
 def test_where_a_service_logs_is_told_unless_it_is_the_journal(
-    output: str, error: str, where: str, tmp_path: Path
+    output: str, error: str, namespace: str, where: str, tmp_path: Path
 ) -> None:
-    assert output_of(output, error) == where
+    assert output_of(output, error, namespace) == where
 
-    shown = f"StandardOutput={output}\nStandardError={error}\n"
-    assert SystemdManager(prefix=fake(tmp_path, f"printf '{shown}'")).status("x.service").output == where
+    shown = f"StandardOutput={output}\nStandardError={error}\nLogNamespace={namespace}\n"
+    assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").output == where
 
 
 def test_commands_are_told_with_all_their_words() -> None:

@@ -21,7 +21,7 @@ PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
-    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", *RUN,
+    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -83,7 +83,9 @@ class SystemdManager:
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
             watchdog=limit_of(shown.get("WatchdogUSec", "")),
             control_group=shown.get("ControlGroup", ""),
-            output=output_of(shown.get("StandardOutput", ""), shown.get("StandardError", "")),
+            output=output_of(
+                shown.get("StandardOutput", ""), shown.get("StandardError", ""), shown.get("LogNamespace", "")
+            ),
             search_path=shown.get("ExecSearchPath", ""),
         )
 
@@ -199,10 +201,15 @@ class SystemdManager:
         return Fence(_checked(unit), self._root)
 
 
-def output_of(output: str, error: str) -> str:
-    """Return where a service writes its messages, its standard error; empty for the journal."""
+def output_of(output: str, error: str, namespace: str) -> str:
+    """Return where a service writes its messages, its standard error; empty for the journal.
+
+    Messages of a namespace are kept by a journald of its own, which no look at the node's journal shows.
+    """
     where = output if error in INHERITED else error
-    return "" if where in JOURNALED else where
+    if where not in JOURNALED:
+        return where
+    return f"the journal's namespace {namespace}" if namespace else ""
 
 
 def limit_of(shown: str) -> str:

@@ -316,9 +316,11 @@ def _last_drop_in(facts: NodeFacts) -> str:
     systemd applies drop-ins in the order of their names, whatever directory they are in. One of ``spec.files`` may not
     set ExecStart.
     """
-    names = (PurePosixPath(path).name for path in facts.kubelet.unit.drop_ins if not is_ours(path))
-    last = max((name for name in names if not name.endswith(OF_DROP_IN)), default="")
-    return USUAL_DROP_IN if last <= USUAL_DROP_IN else last.removesuffix(".conf") + OF_DROP_IN
+    last = max((PurePosixPath(path).name for path in facts.kubelet.unit.drop_ins if not is_ours(path)), default="")
+    if last <= USUAL_DROP_IN:
+        return USUAL_DROP_IN
+    # One of an earlier run is replaced, also where the drop-in that it came after is gone.
+    return last if last.endswith(OF_DROP_IN) else last.removesuffix(".conf") + OF_DROP_IN
 
 
 def _prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:

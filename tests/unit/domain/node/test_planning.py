@@ -116,6 +116,8 @@ def test_flags_that_go_become_a_drop_in() -> None:
         (("10-kubeadm.conf", "90-nodeupgrade.conf"), "90-nodeupgrade.conf"),
         (("99-local.conf", "10-kubeadm.conf"), "99-local.nodeupgrade.conf"),
         (("99-local.conf", "99-local.nodeupgrade.conf", "90-nodeupgrade.conf"), "99-local.nodeupgrade.conf"),
+        (("10-kubeadm.conf", "99-local.nodeupgrade.conf"), "99-local.nodeupgrade.conf"),
+        (("95-site.conf", "99-local.nodeupgrade.conf"), "99-local.nodeupgrade.conf"),
         (("local.conf", "zz-nodeupgrade-fence.conf"), "local.nodeupgrade.conf"),
         (("99-local.conf", "99-local.x.conf"), "99-local.x.nodeupgrade.conf"),
     ],

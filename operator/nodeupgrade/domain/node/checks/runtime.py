@@ -97,14 +97,14 @@ def shield_is_possible(facts: NodeFacts) -> Found | None:
     Reason.POD_ENDS_BY_ITSELF,
     Hazard.LOG_ELSEWHERE,
     warns=True,
-    remedy="take StandardOutput and StandardError out of the unit, and restart it at a time of your choice",
+    remedy="take StandardOutput, StandardError and LogNamespace out of the unit; restart it at a time of your choice",
 )
 def logs_are_in_the_journal(facts: NodeFacts) -> Iterator[Found]:
     """The log of the runtime is in the node's journal, which is the evidence that a container ended by itself."""
     if output := facts.runtime_unit.output:
         yield (
-            f"{facts.runtime_unit.name} logs to {output} and not to the journal, so that nothing shows whether a "
-            "container that ends during the run has ended by itself: it counts as restarted, and turns the run back"
+            f"{facts.runtime_unit.name} logs to {output} and not to the node's journal, so that nothing shows whether "
+            "a container that ends during the run has ended by itself: it counts as restarted, and turns the run back"
         )
 
 

@@ -29,8 +29,9 @@ _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait"
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
 _OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
 _LINKING = frozenset({"-s", "-f", "-n", "-T", "--symbolic", "--force", "--no-dereference", "--no-target-directory"})
-_OF_RUNTIMES = frozenset(f"{name.replace('-', '')}.sock" for name in SupportedRuntime)
-"""Usual names of sockets at which runtimes listen, and which a link of that name would take away."""
+_OF_RUNTIMES = frozenset({*(f"{name.replace('-', '')}.sock" for name in SupportedRuntime), "cri-dockerd.sock"})
+"""Usual names of sockets at which runtimes listen, and which a link of that name would take away; cri-dockerd's is the
+one by which kubelets reach Docker."""
 
 
 def _loads_modules(words: tuple[str, ...]) -> bool:

@@ -89,6 +89,7 @@ UNKNOWN = [
     "/bin/ln -sf /run/a.sock /run/containerd/containerd.sock",
     "/bin/ln -sf /run/a.sock /var/run/crio/crio.sock",
     "/bin/ln -sf /run/a.sock /run/docker.sock",
+    "/bin/ln -sf /run/a.sock /run/cri-dockerd.sock",
     "/bin/rm -f /var/lib/kubelet/cpu_manager_state",
     "",
 ]
