@@ -54,7 +54,7 @@ document = {{
     "devices": sorted(os.listdir("/dev")),
     "stdin": sys.stdin.read(),
     "user": os.getuid(), "session": os.getsid(0), "self": os.getpid(),
-    "capabilities": status("CapEff:") + status("CapBnd:"),
+    "capabilities": status("CapEff:") + " " + status("CapBnd:"),
     "variables": sorted(os.environ),
     "remove": tried(lambda: os.unlink(__file__)),
     "mount": tried(lambda: os.chroot("/usr")),
@@ -116,7 +116,7 @@ def test_it_can_change_nothing_and_sees_what_it_needs(place: Path, monkeypatch: 
     assert (seen["mount"], seen["device"], seen["host"]) == ("Operation not permitted",) * 3
     assert (seen["processes"], seen["self"], seen["session"]) == (["1", "2"], 2, 2)
     assert (seen["devices"], seen["stdin"], seen["user"]) == (["full", "null", "random", "urandom", "zero"], "", 0)
-    assert seen["capabilities"] == "0" * 32
+    assert seen["capabilities"] == f"{'0' * 16} {'0' * 16}"
     assert seen["variables"] == ["LC_ALL", "PATH"]
 
 
@@ -238,6 +238,13 @@ def test_megabytes_are_not_read(place: Path, stream: int) -> None:
     assert expected in str(told.value)
     assert len(str(told.value)) < 1000
     assert stream == 1 or str(told.value).endswith("the last words")
+
+
+def test_signals_have_their_usual_effect(place: Path) -> None:
+    """Python ignores SIGPIPE, and the program would inherit that; it is also not the first process, which may."""
+    assert run(place, f"#!/bin/sh\ngrep -q '^SigIgn:.*0000000000000000' /proc/self/status && echo '{ANSWER}'\n") == b"t"
+    with pytest.raises(CredentialProgramError, match="exit status 241"):
+        run(place, "#!/bin/sh\nkill -TERM $$\nsleep 5\n")
 
 
 def test_its_own_tmp_is_bounded(place: Path) -> None:

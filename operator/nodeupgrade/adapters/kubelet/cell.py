@@ -225,6 +225,8 @@ def _enter(order: dict[str, Any], *, given: bool) -> None:
             resource.setrlimit(limit, (most, most))
         if not given:
             _forbid_unix_sockets()
+        for signalled in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+            signal.signal(signalled, signal.SIG_DFL)
         program = PROGRAM if given else order["program"]
         name = order.get("name", program)
         os.execve(program, [name, *order["words"]], order["environment"])  # noqa: S606 - there is no shell in there

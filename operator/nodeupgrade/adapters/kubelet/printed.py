@@ -7,6 +7,7 @@ where no file can be changed. What it prints is kept in memory, and nowhere else
 import base64
 import json
 import os
+import re
 import selectors
 import stat
 import subprocess
@@ -43,6 +44,8 @@ LARGEST = 256 * 1024
 """Bytes that are read of what it prints; credentials have some thousands."""
 TOLD = 300
 """Characters that are repeated of its last words."""
+_LONG = re.compile(r"[A-Za-z0-9+/_=.~%-]{32,}")
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
 KEPT_FRACTION = 0.9
 """Of its life, for which a credential is used."""
 FAILURE_KEPT_SECONDS = 10.0
@@ -179,7 +182,7 @@ class CredentialPrograms:
         if status < 0:
             raise CredentialProgramError(f"it did not end within {self._seconds} s, and was ended")
         if status != 0:
-            words = shorten(" ".join(told.decode(errors="replace").split())[-TOLD:], TOLD)
+            words = shorten(_without_secrets(" ".join(told.decode(errors="replace").split()))[-TOLD:], TOLD)
             raise CredentialProgramError(f"it failed with exit status {status}, where it may change no file: {words}")
         return output
 
@@ -210,6 +213,16 @@ class _PrintedSource:
         if self._used is not None:
             self._programs.forget(self._used)
         return True
+
+
+def _without_secrets(words: str) -> str:
+    """Leave out what looks like a token, a key or a signature; a program that is asked to debug may tell them."""
+
+    def shown(match: re.Match[str]) -> str:
+        mixed = all(any(kind(letter) for letter in match[0]) for kind in (str.isupper, str.islower, str.isdecimal))
+        return "…" if mixed or _HEXADECIMAL.search(match[0]) else match[0]
+
+    return _LONG.sub(shown, words)
 
 
 def _others_write(status: os.stat_result) -> bool:

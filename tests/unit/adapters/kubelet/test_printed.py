@@ -30,12 +30,13 @@ class Cell:
         self.runs = 0
         self.status: dict[str, object] = {"token": "t"}
         self.exit_status = 0
+        self.words = b"no\nmetadata service"
 
     def __call__(self, _command: tuple[str, ...], order: bytes, _seconds: float) -> tuple[int, bytes, bytes]:
         self.runs += 1
         self.order = json.loads(order)
         document = {"apiVersion": API, "kind": "ExecCredential", "status": self.status}
-        return self.exit_status, json.dumps(document).encode(), b"no\nmetadata service"
+        return self.exit_status, json.dumps(document).encode(), self.words
 
 
 @pytest.fixture
@@ -134,6 +135,33 @@ def test_one_that_fails_is_not_run_at_every_look(root: Path, cell: Cell, clock: 
     cell.exit_status = 0
     clock.now += 20
     assert token(programs) == b"t"
+
+
+PRESIGNED = "k8s-aws-v1.aHR0cHM6Ly9zdHMuZXUtd2VzdC0xLmFtYXpvbmF3cy5jb20vP0FjdGlvbj1HZXRDYWxsZXJJZGVudGl0eSZW"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f'debug: {{"token":"{PRESIGNED}"}}, no network', 'debug: {"token":"…"}, no network'),
+        (f"GET /?X-Amz-Signature={'3f' * 32}&x=1", "GET /?…&x=1"),
+        (f"token {'0a' * 16} refused", "token … refused"),
+        (f"{PRESIGNED * 30} refused", "… refused"),
+        (
+            "open /var/lib/kubelet/pki/kubelet-client-current.pem: no",
+            "open /var/lib/kubelet/pki/kubelet-client-current.pem: no",
+        ),
+        (
+            "lookup sts.eu-west-1.amazonaws.com.internal.example: no",
+            "lookup sts.eu-west-1.amazonaws.com.internal.example: no",
+        ),
+    ],
+)
+def test_its_last_words_tell_no_credentials(root: Path, cell: Cell, words: str, told: str) -> None:
+    cell.exit_status, cell.words = 1, words.encode()
+    with pytest.raises(CredentialProgramError) as error:
+        token(CredentialPrograms(root, (sys.executable,)))
+    assert str(error.value).endswith(f"no file: {told}")
 
 
 def test_it_gets_the_environment_and_the_name_that_a_kubelet_gives_it(root: Path, cell: Cell) -> None:
