@@ -145,8 +145,13 @@ class Guard:
 
         Raises:
             StepFailed: the kubelet's credentials are not available.
+            Transient: systemd does not tell which process the kubelet is, or that is gone.
         """
-        kubelet = self._host.as_kubelet(kubeconfig, self._host.services.status(unit).main_pid)
+        try:
+            pid = self._host.services.status(unit).main_pid
+        except StepFailed as error:  # a busy systemd says nothing about the credentials
+            raise Transient(str(error)) from error
+        kubelet = self._host.as_kubelet(kubeconfig, pid)
         of_node = _any_denied(kubelet, [node_trial(self._settings.node)])
         return of_node if isinstance(of_node, NotInForce) else _any_denied(kubelet, pods)
 

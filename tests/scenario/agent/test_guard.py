@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.agent.guard import Guard
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import UnavailableError
+from tests.doubles.node.services import SimulatedServices
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill
 from tests.scenario.agent.harness import Killed, World, quiet, untouched, upgraded
 
@@ -62,6 +66,26 @@ async def test_a_guard_may_take_a_moment_to_be_heard_of(world: World) -> None:
 
     assert (await world.serve()).guard.state is GuardState.IN_FORCE
     assert world.control_plane.tried.count("/api/v1/nodes/node-a/status") == 4
+
+
+async def test_a_busy_systemd_says_nothing_about_the_guard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, status, failures = Guard._try, SimulatedServices.status, ["no answer within 10 s"] * 2
+
+    def busy(services: SimulatedServices, unit: str) -> UnitStatus:
+        if failures:
+            raise StepFailed(failures.pop())
+        return status(services, unit)
+
+    def tried(*given: Any) -> Any:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(SimulatedServices, "status", busy)
+            return trial(*given)
+
+    monkeypatch.setattr(Guard, "_try", tried)
+    required(world)
+
+    assert (await world.serve()).guard.state is GuardState.IN_FORCE
+    assert not failures
 
 
 def cannot_be_raised(world: World) -> None:
