@@ -65,7 +65,9 @@ class Ssh:
             target: that socket in the machine.
         """
         once = shlex.join([*self._words, "-M", "-N", "-L", f"{socket}:{target}", self._target])
-        return ["sh", "-c", f"while :; do {once}; sleep 0.5; done"]
+        # One that was killed has left its socket, and another does not share its connection as long as that is there.
+        gone = shlex.join(["rm", "-f", str(self.directory / "ssh")])
+        return ["sh", "-c", f"while :; do {gone}; {once}; sleep 0.5; done"]
 
     def is_open(self) -> bool:
         """Report whether the shared connection is there."""
