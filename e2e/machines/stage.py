@@ -92,7 +92,7 @@ class Stage:
         self.wait_workload()
 
     def wait_workload(self, timeout: float = 600) -> None:
-        """Wait until every pod of the machine runs."""
+        """Wait until every pod of the machine runs; those that containerd has split are made anew."""
         workload.wait_running(self.lab, count=PODS + 1, node=self.node.name, timeout=timeout)
 
     def settled(self) -> NodeSnapshot:
@@ -135,6 +135,7 @@ class Stage:
             meanwhile: what is done once the NodeUpgrade is applied.
             spec: what it says besides.
         """
+        self.wait_workload()
         before, began = self.settled(), time.monotonic()
         self.apply(name, version, **spec)
         meanwhile()

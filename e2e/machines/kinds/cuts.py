@@ -32,6 +32,7 @@ def _cut(name: str, version: str) -> Callable[[Stage], Seen]:
     def play(stage: Stage) -> Seen:
         before = OLD if version == NEW else NEW
         stage.bring(before)
+        stage.wait_workload()
         containers = len(stage.settled().running())
         known = {before: judge.digests(stage.node)}
         found = _copied(stage, name, version)

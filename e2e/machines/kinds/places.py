@@ -61,6 +61,7 @@ def _alike(name: str, change: _Change, *, ends: str, place: str = "") -> Callabl
 
     def play(stage: Stage) -> Seen:
         node, version, programs = stage.node, stage.other(), list[str]()
+        stage.wait_workload()
 
         def find_program() -> None:
             copies.wait_reached(node, _PLACE, lambda: stage.is_over(name))

@@ -25,6 +25,7 @@ _ROLLED_BACK = f"RolledBack (`{Reason.NODE_REBOOTED}`)"
 def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
     def play(stage: Stage) -> Seen:
         stage.bring(OLD)
+        stage.wait_workload()
         node, containers = stage.node, len(stage.settled().running())
         known, boot = {OLD: judge.digests(stage.node)}, node.exec("cat", _BOOT_ID).stdout
         copies.arm(node, [place])
@@ -37,7 +38,6 @@ def _rebooted(name: str, place: Failpoint) -> Callable[[Stage], Seen]:
         copies.disarm(node)
         stage.delete(name)
         verdict = judge.judged(stage, node, known, agent=True)
-        stage.wait_workload()  # makes pods anew that containerd has split when it started them all at once
         wrong = list(verdict.complaints)
         if ended != _ROLLED_BACK:
             wrong.append(f"ended as {ended}: {message}")

@@ -39,8 +39,10 @@ main_pid() {
     systemctl show --property=MainPID "$unit" | cut -d= -f2
 }
 
+# While the shield stands before the runtime and does not serve, no kubelet is well, whatever its own endpoint says.
 well() {
     [ "$(main_pid)" != 0 ] || return 1
+    [ -z "$shield" ] || [ ! -S "$runtime_socket" ] || systemctl is-active --quiet "$shield" || return 1
     command -v curl > /dev/null || return 0
     curl -q --noproxy '*' --silent --fail --max-time 2 --output /dev/null "$healthz"
 }

@@ -38,6 +38,7 @@ case "$*" in
     cat program served stored/* node{root}/state runs/rescue > seen-by-kubelet; echo 4711 > pid;;
   "restart containerd.service") [ -e stubborn ] || cat stored/* > served;;
   "is-active --quiet containerd.service") exit 0;;
+  "is-active --quiet nodeupgrade-shield.service") [ "$(cat shield)" = active ];;
 esac
 """
 CURL = """#!/bin/sh

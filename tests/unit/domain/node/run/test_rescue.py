@@ -230,6 +230,17 @@ def test_it_ends_when_a_kubelet_is_well_and_nobody_has_come_back_for_long(node: 
     assert node.read("runs/rescue") == ""
 
 
+@pytest.mark.parametrize(("shield", "well"), [("active", True), ("activating", False), ("inactive", False)])
+def test_a_kubelet_that_a_dead_shield_keeps_from_its_runtime_is_not_well(node: Node, shield: str, *, well: bool) -> None:
+    """Its health endpoint says for minutes that it is. Where memory is short, the shield is started again and again."""
+    node.with_sockets("shield", "shield", "runtime").write("pid", "4711\n").write("shield", shield)
+
+    node.look().look(after=ABSENT_SECONDS)
+
+    assert old_again(node) is not well
+    assert node.socket_is("runtime") is not well
+
+
 def test_a_commit_at_the_last_moment_is_respected(node: Node) -> None:
     """The executor writes it right before it is killed."""
     node.write("last-words", COMMIT).look()
