@@ -231,7 +231,9 @@ def test_it_ends_when_a_kubelet_is_well_and_nobody_has_come_back_for_long(node: 
 
 
 @pytest.mark.parametrize(("shield", "well"), [("active", True), ("activating", False), ("inactive", False)])
-def test_a_kubelet_that_a_dead_shield_keeps_from_its_runtime_is_not_well(node: Node, shield: str, *, well: bool) -> None:
+def test_a_kubelet_is_not_well_while_a_dead_shield_keeps_it_from_its_runtime(
+    node: Node, shield: str, *, well: bool
+) -> None:
     """Its health endpoint says for minutes that it is. Where memory is short, the shield is started again and again."""
     node.with_sockets("shield", "shield", "runtime").write("pid", "4711\n").write("shield", shield)
 
