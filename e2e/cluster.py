@@ -22,6 +22,8 @@ from e2e.lab.workloads import workload
 SETTLE = "5s"
 UNGUARDED = {"readinessGuard": "Off"}
 """For runs whose guard is not what is tested: they need not wait for what the kubelet reports when it has ended."""
+GUARDED = {"readinessGuard": "Require"}
+"""For runs that end untouched unless the guard is confirmed, with the kubelet's own credentials."""
 BUDGET: dict[str, Any] = {"kubeletDownBudget": f"{30 * PATIENCE:.0f}s"} if PATIENCE > 1 else {}
 """On a busy machine a run may spend the budget of 30 s, and go back before what is tested happens."""
 NOTICED = "90s"
@@ -80,6 +82,11 @@ class Cluster:
         """
         task = self.task()
         return reported(task) if task["spec"]["upgradeRef"]["name"] == name else {}
+
+    def wait_settling(self, name: str) -> None:
+        """Wait until the new kubelet of a NodeUpgrade is being watched."""
+        settles = ("task that settles", lambda: self.reported(name).get("phase") == "Verifying" or None)
+        wait_until(*settles, timeout=180, interval=0.3)
 
     def wait_for_end(self, name: str, timeout: float = TERMINAL_SECONDS) -> Object:
         """Wait until the NodeUpgrade has ended or needs a person, and return it."""

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 
 OLD, NEW = "1.36.2", "1.36.3"
 PODS = 8
-CODE, OTHER = 88, 3
-ENDS = f"trap 'exit {CODE}' USR1; trap 'exit {OTHER}' USR2; while :; do sleep 0.2; done"
+CODE = 88
+ENDS = f"trap 'exit {CODE}' USR1; while :; do sleep 0.2; done"
 STAYS = "while :; do sleep 0.2; done"
 RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [CODE]}}]
 ALL = [f"{NAMESPACE}/train/{name}" for name in ("main", "peer", "proxy")]
@@ -46,20 +46,19 @@ def start_training(cluster: Cluster) -> None:
     cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, "pod/train", "--for=condition=Ready", timeout=60)
 
 
-def signal(cluster: Cluster, name: str) -> None:
-    """Make the container end with the exit code that belongs to a signal."""
+def end_main(cluster: Cluster) -> None:
+    """Make the container end with the exit code that its rule is about."""
     [main] = [c for c in cluster.node.snapshot().running() if (c.pod, c.name) == (f"{NAMESPACE}/train", "main")]
-    cluster.node.exec("kill", f"-{name}", str(main.pid))
+    cluster.node.exec("kill", "-USR1", str(main.pid))
 
 
-def upgraded(cluster: Cluster, name: str, version: str, with_signal: str, **verify: object) -> Object:
+def upgraded(cluster: Cluster, name: str, version: str, **verify: object) -> Object:
     """Upgrade; while the new kubelet is being watched, let the container end. Return the task's status."""
     cluster.wait_settled()
     wanted = quickly(settle=NOTICED, **verify)
     cluster.apply(name, version, cluster.pre_staged(version), verify=wanted, allowDowngrade=True)
-    watched = ("task that settles", lambda: cluster.reported(name).get("phase") == "Verifying" or None)
-    wait_until(*watched, timeout=180, interval=0.3)
-    signal(cluster, with_signal)
+    cluster.wait_settling(name)
+    end_main(cluster)
     cluster.wait_for_end(name)
     status: Object = cluster.task()["status"]
     return status
@@ -79,7 +78,7 @@ def test_control_the_kubelet_restarts_the_whole_pod_by_itself(cluster: Cluster) 
     start_training(cluster)
     before = cluster.wait_settled()
 
-    signal(cluster, "USR1")
+    end_main(cluster)
     wait_until("others", lambda: replaced(before, cluster.node.snapshot()) == {*ALL}, timeout=60)
 
     after = cluster.wait_settled()
@@ -90,7 +89,7 @@ def test_control_the_kubelet_restarts_the_whole_pod_by_itself(cluster: Cluster) 
 def test_a_pod_that_its_own_rule_restarts_is_not_damaged(cluster: Cluster) -> None:
     before = cluster.wait_settled()
 
-    status = upgraded(cluster, "by-rule", NEW, "USR1")
+    status = upgraded(cluster, "by-rule", NEW)
 
     assert status["phase"] == "Succeeded", status
     assert status["containers"]["restarted"] == 0, status
@@ -104,7 +103,7 @@ def test_a_pod_that_its_own_rule_restarts_is_not_damaged(cluster: Cluster) -> No
 
 
 def test_control_without_the_shield_nobody_can_tell_why_so_the_run_goes_back(cluster: Cluster) -> None:
-    status = upgraded(cluster, "unseen", OLD, "USR1", shield="Off")
+    status = upgraded(cluster, "unseen", OLD, shield="Off")
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
     assert cluster.kubelet_version() == NEW

@@ -9,7 +9,6 @@ import pytest
 
 from e2e.cluster import NOTICED, Cluster, disturbed, quickly
 from e2e.faults import tamper
-from e2e.lab.process import wait_until
 from e2e.lab.workloads import workload
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -27,8 +26,7 @@ def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
     cluster.apply(name, version, cluster.pre_staged(version), verify=quickly(settle=NOTICED), **spec)
-    watched = ("task that settles", lambda: cluster.reported(name).get("phase") == "Verifying" or None)
-    wait_until(*watched, timeout=180, interval=0.3)
+    cluster.wait_settling(name)
 
 
 def signal(cluster: Cluster, pod: str, name: str) -> None:

@@ -86,8 +86,7 @@ def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> N
     [crashing] = [c for c in before.running() if c.pod == f"{NAMESPACE}/{CRASHES}"]
 
     cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify=quickly(settle="30s", shield="Require"))
-    verifying = ("task that settles", lambda: cluster.reported("busy").get("phase") == "Verifying" or None)
-    wait_until(*verifying, timeout=180, interval=0.3)
+    cluster.wait_settling("busy")
     known = ("exec", "--namespace", NAMESPACE, SERVER, "--", "true")
     wait_until(
         "the kubelet to know its pods",

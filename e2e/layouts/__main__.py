@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from e2e.cluster import Cluster, disturbed, quickly
+from e2e.cluster import GUARDED, Cluster, disturbed, quickly
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries import components
 from e2e.lab.progress import Lines
 from e2e.layouts.catalogue import LAYOUTS
-from e2e.layouts.layout import GUARDED, Layout, lay_out
+from e2e.layouts.layout import Layout, lay_out
 from e2e.pods import claiming
 
 OLD, NEW = PAIR = "1.30.14", "1.33.13"

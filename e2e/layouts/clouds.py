@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from e2e.cluster import GUARDED
 from e2e.credentials import CredentialProgram
 from e2e.lab.nodes import nodefiles
-from e2e.layouts.layout import GUARDED, KUBELET_UNIT, Layout, Start, unit
+from e2e.layouts.layout import KUBELET_UNIT, Layout, Start, unit
 
 _EXECUTABLE = ("/var/lib/kubelet", "/var/lib/containerd")
 """Below /var, on Container-Optimized OS."""

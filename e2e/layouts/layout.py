@@ -12,8 +12,6 @@ from e2e.lab.process import wait_until
 
 KUBELET_UNIT = "/etc/systemd/system/kubelet.service"
 PACKAGED_UNIT = "/usr/lib/systemd/system/kubelet.service"
-GUARDED: Object = {"readinessGuard": "Require"}
-"""``verify`` of runs that end untouched unless the guard is confirmed, with the kubelet's own credentials."""
 _INSTALL = "[Install]\nWantedBy=multi-user.target\n"
 
 

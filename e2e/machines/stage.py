@@ -19,9 +19,10 @@ OLD, NEW = "1.30.14", "1.33.13"
 MACHINE = "machine1"
 PODS = 5
 PROBED_EVERY = 15
-BUDGET = "600s"
-"""Kubelet-down budget: an emulated machine is a dozen times slower than any other."""
-NODE_TIMEOUT = "1h"
+BOUNDS: Object = {
+    "allowDowngrade": True, "verify": quickly(kubeletDownBudget="600s"), "timeouts": {"node": "1h"},
+}  # fmt: skip
+"""What suits a NodeUpgrade of an emulated machine, which is a dozen times slower than any other."""
 END_SECONDS = 600.0
 
 Hashes = dict[tuple[str, str], str]
@@ -114,11 +115,7 @@ class Stage:
 
     def apply(self, name: str, version: str, **spec: object) -> None:
         """`kubectl apply -f` a NodeUpgrade for the machine, with bounds that suit it."""
-        given = {
-            "allowDowngrade": True, "verify": quickly(kubeletDownBudget=BUDGET), "timeouts": {"node": NODE_TIMEOUT},
-            **spec,
-        }  # fmt: skip
-        self.cluster.apply(name, version, self.cluster.pre_staged(version), **given)
+        self.cluster.apply(name, version, self.cluster.pre_staged(version), **{**BOUNDS, **spec})
 
     def is_over(self, name: str) -> bool:
         """Report whether a NodeUpgrade has ended."""

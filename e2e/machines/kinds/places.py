@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from e2e.cluster import quickly
 from e2e.faults.run import EXECUTOR
 from e2e.lab.machines.vmnode import VmNode
 from e2e.looks import Look, look
 from e2e.machines import copies
 from e2e.machines.kinds import machines
-from e2e.machines.row import Kind, Row, Seen
-from e2e.machines.stage import BUDGET, NODE_TIMEOUT, Stage, Upgraded
+from e2e.machines.row import Row, Seen
+from e2e.machines.stage import BOUNDS, Stage, Upgraded
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
@@ -72,10 +71,7 @@ def _alike(name: str, change: _Change, *, ends: str, place: str = "") -> Callabl
             copies.arm(node, [_PLACE])
         change.make(node)
         try:
-            said = look(
-                stage.cluster, f"{name}-plan", version,
-                allowDowngrade=True, verify=quickly(kubeletDownBudget=BUDGET), timeouts={"node": NODE_TIMEOUT},
-            )  # fmt: skip
+            said = look(stage.cluster, f"{name}-plan", version, **BOUNDS)
             run = stage.upgrade(name, version, meanwhile=find_program if place else lambda: None)
         finally:
             change.undo(node)
@@ -96,17 +92,15 @@ def _wrong(said: Look, run: Upgraded, ends: str, place: str, programs: list[str]
     yield from (f"the executor's program is {each}" for each in programs if f" {place}/" not in f" {each}")
 
 
-def _row(name: str, kind: Kind, does: str, play: Callable[[Stage], Seen]) -> Row:
-    return Row(name=name, kind=kind, does=does, play=play)
-
-
 ROWS = (
-    _row("selinux/elsewhere", machines.SELINUX, f"plan and run, `{FIRST}` without labels of its own files",
-         _alike("selinux-elsewhere", _unlabelled(FIRST), ends="Succeeded", place=SECOND)),
-    _row("selinux/nowhere", machines.SELINUX, f"plan and run, `{FIRST}` and `{SECOND}` without such labels",
-         _alike("selinux-nowhere", _unlabelled(FIRST, SECOND), ends=_REFUSED)),
-    _row("noexec/elsewhere", machines.NOEXEC, f"plan and run, where the programs are in `{SECOND}`",
-         _alike("noexec-elsewhere", _Change(lambda _: None, lambda _: None), ends="Succeeded", place=SECOND)),
-    _row("noexec/nowhere", machines.NOEXEC, "plan and run, `/var/lib/kubelet` mounted `noexec`, too",
-         _alike("noexec-nowhere", _remounted("noexec", "exec", "/var/lib/kubelet"), ends=_REFUSED)),
+    Row(name="selinux/elsewhere", kind=machines.SELINUX,
+        does=f"plan and run, `{FIRST}` without labels of its own files",
+        play=_alike("selinux-elsewhere", _unlabelled(FIRST), ends="Succeeded", place=SECOND)),
+    Row(name="selinux/nowhere", kind=machines.SELINUX,
+        does=f"plan and run, `{FIRST}` and `{SECOND}` without such labels",
+        play=_alike("selinux-nowhere", _unlabelled(FIRST, SECOND), ends=_REFUSED)),
+    Row(name="noexec/elsewhere", kind=machines.NOEXEC, does=f"plan and run, where the programs are in `{SECOND}`",
+        play=_alike("noexec-elsewhere", _Change(lambda _: None, lambda _: None), ends="Succeeded", place=SECOND)),
+    Row(name="noexec/nowhere", kind=machines.NOEXEC, does="plan and run, `/var/lib/kubelet` mounted `noexec`, too",
+        play=_alike("noexec-nowhere", _remounted("noexec", "exec", "/var/lib/kubelet"), ends=_REFUSED)),
 )  # fmt: skip

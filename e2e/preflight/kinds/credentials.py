@@ -3,9 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from e2e.cluster import Cluster, Object
+from e2e.cluster import GUARDED, Cluster, Object
 from e2e.credentials import by_program
-from e2e.layouts.layout import GUARDED
 from e2e.preflight.kinds.surroundings import claim_deleted
 from e2e.preflight.row import WARNED, Hazard, Row
 

@@ -1,12 +1,12 @@
-"""Access to a node's Lease, from the node itself. Imports neither runtime adapters nor anything they need."""
+"""Access to a node's Lease, from the node itself. Imports no runtime adapters, nor anything that they need."""
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
 
+from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.identity import KubeletLease
 from nodeupgrade.adapters.kubelet.printed import CredentialPrograms
 from nodeupgrade.adapters.logs import log_to_stderr
@@ -31,7 +31,7 @@ def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> Kubelet
     if found.program is not None:
         found = carried(found, lambda path: Path(path).read_bytes())
     root = os.environ.get(bundle.PLACE)
-    interpreter = (sys.executable, "-I", "-S") if root is None else bundle.interpreter(PurePath(root))
+    interpreter = INTERPRETER if root is None else bundle.interpreter(PurePath(root))
     programs = CredentialPrograms(Path("/"), interpreter)
     return KubeletLease(source=programs.source(kubeconfig, found, partial(_read, environment)), node=node)
 

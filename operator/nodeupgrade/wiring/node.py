@@ -1,6 +1,5 @@
 """Builds access to one node, from the agent's pod or on the host itself."""
 
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from nodeupgrade.adapters.docker.runtime import DockerRuntime
 from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.journal.runs import RunStore
+from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.host import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.kubelet.printed import CredentialPrograms
@@ -115,7 +115,7 @@ def host_from_pod(root: Path) -> MountedHost:
         kubelet=HostKubelet(processes, prefix=prefix, root=root),
         clock=NodeClock(processes),
         packages=NodePackages(files, processes, prefix=prefix),
-        credential_programs=CredentialPrograms(root, (sys.executable, "-I", "-S")),
+        credential_programs=CredentialPrograms(root, INTERPRETER),
         runtimes=tuple(adapter.kind for adapter in RUNTIMES),
         prefix=prefix,
     )

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.printed import LARGEST, CredentialPrograms
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
 from tests.contract.node.test_dry_run import PYTHON, running
@@ -19,13 +20,15 @@ pytestmark = pytest.mark.real
 
 API = "client.authentication.k8s.io/v1beta1"
 ANSWER = f'{{"apiVersion": "{API}", "kind": "ExecCredential", "status": {{"token": "t"}}}}'
-PROBE = f"""#!{PYTHON} -I
-import json, os, socket, sys
+BEGINNING = f"""#!{PYTHON} -I
+import ctypes, json, os, socket, sys
 def tried(act):
     try:
         return f"did it: {{act()}}"
     except OSError as error:
         return error.strerror
+"""
+PROBE = f"""{BEGINNING}
 def status(word):
     return next(line.split()[1] for line in open("/proc/self/status") if line.startswith(word))
 def create(top):
@@ -75,7 +78,7 @@ def run(place: Path, text: str, *words: str, seconds: int = 30, root: Path = Pat
     program.chmod(0o700)
     on_node = PurePosixPath("/") / program.relative_to(root)
     named = CredentialProgram(api_version=API, command=str(on_node), arguments=words)
-    programs = CredentialPrograms(root, (sys.executable, "-I", "-S"), seconds=seconds)
+    programs = CredentialPrograms(root, INTERPRETER, seconds=seconds)
     return programs.printed(named, {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}).token
 
 
@@ -286,13 +289,7 @@ def test_one_that_wants_to_outlive_its_parent_is_ended(place: Path) -> None:
     assert running(word) == []
 
 
-ALONE = f"""#!{PYTHON} -I
-import ctypes, json, os, socket, sys
-def tried(act):
-    try:
-        return f"did it: {{act()}}"
-    except OSError as error:
-        return error.strerror
+ALONE = f"""{BEGINNING}
 def connected(kind, name):
     with socket.socket(socket.AF_UNIX, kind) as it:
         it.connect(name)

@@ -32,6 +32,8 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+INTERPRETER = (sys.executable, "-I", "-S")
+"""Words that start this process's own Python for a cell: what a cell does depends on nothing else."""
 CELL = Path("/sys")
 """Where the new root is mounted: a directory that every system has, and below which nothing is that is needed here."""
 PROGRAM = "/kubelet"

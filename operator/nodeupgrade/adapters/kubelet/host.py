@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
@@ -149,7 +148,7 @@ def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
     try:
         order = _order(root, binary, trial)
         done = subprocess.run(
-            [sys.executable, "-I", "-S", cell.__file__],
+            [*cell.INTERPRETER, cell.__file__],
             input=json.dumps(order).encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

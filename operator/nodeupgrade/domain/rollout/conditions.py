@@ -292,7 +292,7 @@ def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTE
         if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
             continue
         because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.status.run_id == task.spec.run_id else "nothing"
+        because += task.reported.phase.value if task.heard else "nothing"
         message = sentence(Reason.NODE_OVERDUE, because)
         found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
     return tuple(found)

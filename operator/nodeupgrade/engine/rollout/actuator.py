@@ -26,11 +26,12 @@ from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER
 from nodeupgrade.domain.rollout import actions, hooks
 from nodeupgrade.domain.rollout.guard import decline, is_asked_for
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
 from nodeupgrade.engine.rollout.maintenance import announce, withdraw
-from nodeupgrade.engine.rollout.snapshots import RolloutMemory
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -66,6 +67,19 @@ class Actuator:
     guard: GuardWriter | None = field(default=None, kw_only=True)
     memory: RolloutMemory = field(default_factory=RolloutMemory, kw_only=True)
     recorder: "EventRecorder | None" = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(cls, own: Snapshots, fleet: FleetSnapshot, memory: RolloutMemory, recorder: "EventRecorder") -> "Actuator":
+        """Return the actuator for what is decided on a snapshot."""
+        return cls(
+            own.kube,
+            own.agents,
+            fleet.upgrade,
+            epoch=fleet.epoch,
+            guard=own.guard,
+            memory=memory,
+            recorder=recorder,
+        )
 
     async def carry_out(self, action: actions.NodeAction) -> actions.NodeAction | None:
         """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.

@@ -68,16 +68,7 @@ class NodeController:
         self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
     ) -> tuple[tuple[NodeAction, ...], bool]:
         """Carry out actions up to the first that fails; return those that succeeded, and whether all did."""
-        own = self.snapshots
-        actuator = Actuator(
-            own.kube,
-            own.agents,
-            fleet.upgrade,
-            epoch=fleet.epoch,
-            guard=own.guard,
-            memory=memory,
-            recorder=self.recorder,
-        )
+        actuator = Actuator.of(self.snapshots, fleet, memory, self.recorder)
         applied = list[NodeAction]()
         for action in actions:
             if isinstance(action, StartTask):
@@ -87,7 +78,7 @@ class NodeController:
             except (RejectedError, UnavailableError) as error:
                 if isinstance(action, StartTask) and isinstance(error, RejectedError):
                     memory.starts_unanswered.discard(action.node)
-                memory.failures = memory.failures.failed(action, str(error), own.kube.utcnow())
+                memory.failures = memory.failures.failed(action, str(error), self.snapshots.kube.utcnow())
                 return tuple(applied), False
             if isinstance(action, StartTask) or (isinstance(action, MarkTask) and done is not None):
                 memory.starts_unanswered.discard(action.node)

@@ -151,17 +151,8 @@ class RolloutController:
         A write that is refused for one node affects no other, nor the status: an action for one node never depends on
         what the same plan decides for another. Return the actions that succeeded, and whether all did.
         """
-        base = self.snapshots
-        actuator = Actuator(
-            base.kube,
-            base.agents,
-            fleet.upgrade,
-            epoch=fleet.epoch,
-            guard=base.guard,
-            memory=memory,
-            recorder=self.recorder,
-        )
-        writing = _Writing(memory, actuator, base.kube, fleet.upgrade, self.on_slots)
+        actuator = Actuator.of(self.snapshots, fleet, memory, self.recorder)
+        writing = _Writing(memory, actuator, self.snapshots.kube, fleet.upgrade, self.on_slots)
         own = asyncio.ensure_future(writing.for_rollout([each for each in actions if _node_of(each) is None]))
         others = asyncio.ensure_future(writing.for_nodes([each for each in actions if _node_of(each) is not None]))
         try:
