@@ -71,7 +71,7 @@ class Task:
     @property
     def reported(self) -> TaskStatus:
         """The status of the run that the spec names; empty if the stored status is of an older run."""
-        return self.status if self.status.run_id == self.spec.run_id else TaskStatus(run_id=self.spec.run_id)
+        return self.status if self.heard else TaskStatus(run_id=self.spec.run_id)
 
     def is_late(self, now: datetime) -> bool:
         """Report whether the deadline of its run has passed."""
