@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -238,10 +239,21 @@ def test_megabytes_are_not_read(place: Path, stream: int) -> None:
 
 
 def test_signals_have_their_usual_effect(place: Path) -> None:
-    """Python ignores SIGPIPE, and the program would inherit that; it is also not the first process, which may."""
-    assert run(place, f"#!/bin/sh\ngrep -q '^SigIgn:.*0000000000000000' /proc/self/status && echo '{ANSWER}'\n") == b"t"
-    with pytest.raises(CredentialProgramError, match="exit status 241"):
-        run(place, "#!/bin/sh\nkill -TERM $$\nsleep 5\n")
+    """Python ignores SIGPIPE, nohup SIGHUP and a shell SIGINT; programs would inherit that, and what is blocked.
+
+    The program is also not the first process, which the kernel protects from signals.
+    """
+    usual = r"grep -Pq '^SigIgn:\t0+$' /proc/self/status && grep -Pq '^SigBlk:\t0+$' /proc/self/status"
+    others = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGHUP, signal.SIGINT)}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    try:
+        assert run(place, f"#!/bin/sh\n{usual} && echo '{ANSWER}'\n") == b"t"
+        with pytest.raises(CredentialProgramError, match="exit status 241"):
+            run(place, "#!/bin/sh\nkill -TERM $$\nsleep 5\n")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for each, before in others.items():
+            signal.signal(each, before)
 
 
 def test_its_own_tmp_is_bounded(place: Path) -> None:

@@ -227,8 +227,9 @@ def _enter(order: dict[str, Any], *, given: bool) -> None:
             resource.setrlimit(limit, (most, most))
         if not given:
             _forbid_unix_sockets()
-        for signalled in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
-            signal.signal(signalled, signal.SIG_DFL)
+        for signalled in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(signalled, signal.SIG_DFL)  # Python ignores some, and nohup and shells ignore others
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         program = PROGRAM if given else order["program"]
         name = order.get("name", program)
         os.execve(program, [name, *order["words"]], order["environment"])  # noqa: S606 - there is no shell in there
