@@ -177,15 +177,10 @@ class StoredMetadata(HashText):
         """The value of the extension."""
         return Packed(type_url=self.type_url, value=self.data)
 
-    def values(self) -> Mapping[str, object]:
-        return self._annotations(self._document())
-
-    def rest(self) -> object:
+    def parsed(self) -> tuple[Mapping[str, Any], object]:
         document = self._document()
         annotations = self._annotations(document)
-        for key in self.NAMES:
-            annotations.pop(key, None)
-        return document
+        return {name: annotations.pop(name) for name in self.NAMES if name in annotations}, document
 
     def _document(self) -> dict[str, Any]:
         if self.type_url != TYPE_URL:

@@ -50,20 +50,19 @@ class HashText(ABC):
     data: bytes
 
     @abstractmethod
-    def values(self) -> Mapping[str, object]:
-        """Return the annotations or labels."""
+    def parsed(self) -> tuple[Mapping[str, Any], object]:
+        """Return the annotations or labels among which hashes are, and what the text says besides hashes.
 
-    @abstractmethod
-    def rest(self) -> object:
-        """Return what the text says besides its hashes."""
+        It is parsed once: hundreds of texts are, while no kubelet runs.
+        """
 
     def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
         """Replace the old value of a name by the new one."""
         return text.replace(entry(name, old), entry(name, new))
 
-    def value(self, name: str) -> HashValue | None:
+    def value(self, name: str, values: Mapping[str, Any]) -> HashValue | None:
         """Return a hash, after proving that it is found in the text exactly once; ``None`` if it is not there."""
-        value = self.hash_in(self.values(), name)
+        value = self.hash_in(values, name)
         if value is not None and (count := self.data.count(entry(name, value))) != 1:
             raise self.odd(f"its {self.KIND} {name} is found {count} times in the text instead of once")
         return value
@@ -79,8 +78,7 @@ class HashText(ABC):
 
     def hashes(self) -> StoredHashes:
         """Return the hashes, after proving that they can be replaced."""
-        container, without_resources = map(self.value, self.NAMES)
-        return StoredHashes(container=container, without_resources=without_resources)
+        return self._hashes(self.parsed()[0])
 
     def rewritten(self, wanted: StoredHashes) -> bytes:
         """Return the text with other hashes and every other byte unchanged.
@@ -90,15 +88,19 @@ class HashText(ABC):
         Raises:
             OddMetadata: a wanted value is not a hash, or more than the hashes would change.
         """
-        result = self.data
+        result, (values, rest) = self.data, self.parsed()
         try:
-            for name, old, new in changed(self.hashes(), wanted, self.NAMES):
+            for name, old, new in changed(self._hashes(values), wanted, self.NAMES):
                 result = self.put(result, name, old, new)
         except ValueError as error:
             raise self.odd(str(error)) from error
-        if self.rest() != replace(self, data=result).rest():
+        if rest != replace(self, data=result).parsed()[1]:
             raise self.odd("replacing the hash would change more than the hash")
         return result
+
+    def _hashes(self, values: Mapping[str, Any]) -> StoredHashes:
+        container, without_resources = (self.value(name, values) for name in self.NAMES)
+        return StoredHashes(container=container, without_resources=without_resources)
 
     def require_other_hashes_only(self, image: StoredHashes, before: bytes) -> None:
         """Require that this text differs from a before-image, given by its hashes and bytes, in nothing but hashes.

@@ -36,21 +36,21 @@ class StoredSpecification(HashText):
 
     path: PurePosixPath = field(default=PurePosixPath("/"), compare=False)  # where it is on the node
 
-    def values(self) -> Mapping[str, object]:
-        return self._annotations()[1]
-
-    def rest(self) -> object:
-        outer, inner = self._annotations()
-        rest = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
-        return {**self._document(), "annotations": rest}, {k: value for k, value in inner.items() if k not in KEYS}
+    def parsed(self) -> tuple[Mapping[str, Any], object]:
+        """Return the annotations of the specification, with those that CRI-O reads as a map, and the rest of both."""
+        document = self._document()
+        outer, inner = self._annotations(document)
+        others = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
+        rest = {**document, "annotations": others}, {k: value for k, value in inner.items() if k not in KEYS}
+        return {**outer, INNER: inner}, rest
 
     def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
         for place in (_inner(name, old), _outer(name, old)):
             text = place.sub(rb"\g<1>" + new.encode() + rb"\g<2>", text)
         return text
 
-    def value(self, name: str) -> HashValue | None:
-        outer, inner = self._annotations()
+    def value(self, name: str, values: Mapping[str, Any]) -> HashValue | None:
+        outer, inner = values, values[INNER]
         if (value := self.hash_in(inner, name)) is None:
             if name in outer:
                 raise self.odd(f"its annotation {name} is not among those that CRI-O reads")
@@ -64,11 +64,11 @@ class StoredSpecification(HashText):
 
     def sandbox(self) -> SandboxId:
         """Return the id of the container's sandbox."""
-        return SandboxId(str(self._annotations()[0][SANDBOX]))
+        return SandboxId(str(self.parsed()[0][SANDBOX]))
 
-    def _annotations(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def _annotations(self, document: dict[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the annotations of the specification, and those of the kubelet that CRI-O reads."""
-        match self._document():
+        match document:
             case {"annotations": dict(outer)}:
                 pass
             case _:

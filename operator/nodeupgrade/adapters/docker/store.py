@@ -73,15 +73,10 @@ class StoredConfig(HashText):
         """The bytes of the whole file."""
         return f"{self.head}{self.data.decode()}{self.tail}".encode()
 
-    def values(self) -> Mapping[str, object]:
-        return self._labels(self._document())
-
-    def rest(self) -> object:
+    def parsed(self) -> tuple[Mapping[str, Any], object]:
         document = self._document()
         labels = self._labels(document)
-        for label in LABELS:
-            labels.pop(label, None)
-        return document
+        return {label: labels.pop(label) for label in LABELS if label in labels}, document
 
     def _document(self) -> dict[str, Any]:
         document = self.json(self.data, "its configuration")
