@@ -27,6 +27,15 @@ def crashing(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
+def never_ready(cluster: Cluster) -> Iterator[Object]:
+    """Run a container whose readiness probe fails."""
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1}
+    with pods.running(cluster, pods.pod(cluster, "unready", pods.container(readinessProbe=probe)), ready=False):
+        wait_until("a running container", lambda: '"running"' in _state(cluster, "unready") or None, timeout=60)
+        yield {}
+
+
+@contextlib.contextmanager
 def hook_runs(cluster: Cluster) -> Iterator[Object]:
     """Have a postStart hook that takes longer than an agent waits for it."""
     with pods.running(cluster, pods.pod(cluster, "hooked", pods.container(lifecycle=HOOK)), ready=False):
@@ -113,6 +122,9 @@ ROWS = (
     Row(name="condition/crashing", shows="containers_do_not_crash", reason=ENDS, ends=WARNED, make=crashing),
     Row(name="condition/deadline", shows="deadlines_are_far", reason=ENDS, ends=WARNED,
         make=having(activeDeadlineSeconds=40)),
+    Row(name="condition/vendor", shows="vendors_kubelet_admits_the_pods", reason="PodWouldNotBeAdmitted",
+        make=never_ready, spec={"kubelet": {"alsoRejects": ["NotReady"]}},
+        also=frozenset({"readiness_probes_succeed"})),
     Row(name="condition/bare", shows="pods_would_be_replaced", reason="LossNotHealed", ends=WARNED, make=having()),
     Row(name="condition/debugged", shows="nobody_is_debugging", reason="DebuggingIsInterrupted", ends=WARNED,
         make=debugged),

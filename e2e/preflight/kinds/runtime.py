@@ -44,6 +44,15 @@ def unit(name: str, *lines: str) -> Hazard:
 
 
 @contextlib.contextmanager
+def logs_elsewhere(cluster: Cluster) -> Iterator[Object]:
+    """Let the runtime log to a file, from its start on."""
+    with drop_in(cluster.node, "containerd.service", "[Service]\nStandardError=append:/var/log/containerd.log\n"):
+        restart_runtime(cluster.node)
+        yield {}
+    restart_runtime(cluster.node)
+
+
+@contextlib.contextmanager
 def another_build(cluster: Cluster) -> Iterator[Object]:
     """Put another build of the same version in the place of the program that runs."""
     node = cluster.node
@@ -135,6 +144,8 @@ ROWS = (
         make=unit("containerd.service", "ExecStart=", "ExecStart=/usr/bin/containerd --log-level debug")),
     Row(name="runtime/watchdog", shows="runtime_files_are_unchanged", reason=DRIFT,
         make=unit("containerd.service", "WatchdogSec=15min")),
+    Row(name="runtime/logs-elsewhere", shows="logs_are_in_the_journal", reason="PodEndsByItself", ends=WARNED,
+        make=logs_elsewhere),
     Row(name="runtime/another-build", shows="runtime_program_is_unchanged", reason=DRIFT, make=another_build),
     Row(name="runtime/bound", shows="runtime_is_restartable", reason="UnsupportedRuntime", make=bound),
     Row(name="runtime/proxied", shows="runtime_is_the_unit", reason="UnsupportedRuntime", make=proxied),

@@ -20,6 +20,8 @@ SPARE = 160
 """MiB that are left for all pods: more than they ask for, less than they use."""
 QUIET_SECONDS = 10
 """After these the kubelet leaves a new pod alone, until it looks at it again after a minute and kills it itself."""
+PLACES = ("/var/lib/nodeupgrade", "/var/lib/kubelet/nodeupgrade")
+"""Where a run keeps its programs and, in the first, its records."""
 GIT = "/usr/local/bin/git"
 SYSTEM = "kube-system"
 SYSTEMCTL, REAL_SYSTEMCTL = "/usr/local/sbin/systemctl", "/bin/systemctl"
@@ -49,6 +51,22 @@ def systemd_too_old(cluster: Cluster) -> Iterator[Object]:
     shown = f"{REAL_SYSTEMCTL} \"$@\" > $out; status=$?; sed 's/^Version=.*/Version=215/' $out; rm $out; exit $status"
     with added(cluster.node, SYSTEMCTL, f"#!/bin/sh\nout=$(mktemp)\n{shown}\n", 0o755):
         yield {}
+
+
+def mounted(*mounts: tuple[str, ...], undo: tuple[str, ...]) -> Hazard:
+    """Mount something on the node, in each of these ways; ``undo`` are the places from which it is unmounted."""
+
+    @contextlib.contextmanager
+    def make(cluster: Cluster) -> Iterator[Object]:
+        cluster.node.exec("mkdir", "-p", *undo)
+        try:
+            for words in mounts:
+                cluster.node.exec("mount", *words)
+            yield {}
+        finally:
+            cluster.node.exec("umount", "--lazy", *undo)
+
+    return make
 
 
 @contextlib.contextmanager
@@ -160,6 +178,13 @@ ROWS = (
         make=unit("lab-bound.service", "[Unit]\nPartOf=kubelet.service\n[Service]\nExecStart=/bin/sleep infinity\n")),
     Row(name="host/package-upgrade", shows="nobody_else_changes_the_node", reason="NodeInOtherHands",
         make=unit("apt-daily-upgrade.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep 600\n")),
+    Row(name="host/installer", shows="nobody_installs_another_kubelet", reason="NodeInOtherHands", ends=WARNED,
+        make=unit("kops-configuration.service", "[Service]\nType=oneshot\nExecStart=/bin/true\n")),
+    Row(name="host/noexec", shows="executor_can_be_started", reason="ExecutorUnavailable",
+        make=mounted(*(way for place in PLACES for way in (("--bind", place, place),
+                                                           ("-o", "remount,bind,noexec", place))), undo=PLACES)),
+    Row(name="host/forgetful", shows="run_outlives_a_boot", reason="RunNotKept",
+        make=mounted(("-t", "tmpfs", "none", PLACES[0]), undo=PLACES[:1])),
     Row(name="host/cgroup-incomplete", shows="pods_have_their_controllers", reason="PodCgroupMoves",
         make=cgroup_incomplete),
     Row(name="host/limit-lowered", shows="limit_covers_usage", reason="PodCgroupMoves", make=limit_lowered,

@@ -202,14 +202,14 @@ class SystemdManager:
 
 
 def output_of(output: str, error: str, namespace: str) -> str:
-    """Return where a service writes its messages, its standard error; empty for the journal.
+    """Return the setting that keeps a service's messages, its standard error, from the node's journal; empty if none.
 
     Messages of a namespace are kept by a journald of its own, which no look at the node's journal shows.
     """
-    where = output if error in INHERITED else error
+    setting, where = ("StandardOutput", output) if error in INHERITED else ("StandardError", error)
     if where not in JOURNALED:
-        return where
-    return f"the journal's namespace {namespace}" if namespace else ""
+        return f"{setting}={where}"
+    return f"LogNamespace={namespace}" if namespace else ""
 
 
 def limit_of(shown: str) -> str:

@@ -56,7 +56,7 @@ class UnitStatus:
     # within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not
     watchdog: str = ""
     control_group: str = ""  # its cgroup, as systemd names it; empty if it has none
-    output: str = ""  # where its messages go, as StandardError says it, such as ``append``; empty for the journal
+    output: str = ""  # what keeps its messages from the node's journal, such as ``StandardError=file``; or empty
     search_path: str = ""  # where systemd looks for programs without a path, if the unit says so (ExecSearchPath)
 
     @property

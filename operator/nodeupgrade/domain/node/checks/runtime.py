@@ -103,8 +103,9 @@ def logs_are_in_the_journal(facts: NodeFacts) -> Iterator[Found]:
     """The log of the runtime is in the node's journal, which is the evidence that a container ended by itself."""
     if output := facts.runtime_unit.output:
         yield (
-            f"{facts.runtime_unit.name} logs to {output} and not to the node's journal, so that nothing shows whether "
-            "a container that ends during the run has ended by itself: it counts as restarted, and turns the run back"
+            f"{facts.runtime_unit.name} has {output}, so its log is not in the node's journal, and nothing shows "
+            "whether a container that ends during the run has ended by itself: it counts as restarted and turns the "
+            "run back"
         )
 
 

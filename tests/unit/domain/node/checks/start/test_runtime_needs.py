@@ -30,8 +30,8 @@ def test_a_runtime_that_reports_no_cgroup_driver_is_not_enough_from_1_38_on(
 
 
 def test_a_runtime_that_does_not_log_to_the_journal_is_warned_of() -> None:
-    (finding,) = logs_are_in_the_journal(facts(runtime_unit=unit("containerd.service", output="append")))
+    (finding,) = logs_are_in_the_journal(facts(runtime_unit=unit("containerd.service", output="StandardError=append")))
 
     assert (finding.reason, finding.forbids) == (Reason.POD_ENDS_BY_ITSELF, False)
-    assert "containerd.service logs to append" in finding.detail
+    assert "containerd.service has StandardError=append," in finding.detail
     assert tuple(logs_are_in_the_journal(facts())) == ()
