@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, is_sidecar
 
@@ -23,6 +24,11 @@ _FORGOTTEN = ("startupProbe", "readinessProbe")
 def keeps_probes(kubelet: KubeletVersion) -> bool:
     """Report whether a kubelet keeps its probe results across a restart."""
     return history.PROBES_KEPT.applies_to(kubelet)
+
+
+def is_guarded(verify: VerifySettings, target: KubeletVersion) -> bool:
+    """Report whether a rollout to this version wants its nodes guarded, if that is possible."""
+    return verify.readiness_guard is not GuardPolicy.OFF and not keeps_probes(target)
 
 
 def exposure(pod: Json) -> timedelta:

@@ -86,6 +86,10 @@ class Resource:
             "blockOwnerDeletion": False,
         }
 
+    def as_regarding(self, name: str, uid: str) -> Json:
+        """Return the part of an object of this kind that an event needs in order to refer to it."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": name, "uid": uid}}
+
 
 NODES = Resource("", "v1", "nodes", "Node")
 PODS = Resource("", "v1", "pods", "Pod")

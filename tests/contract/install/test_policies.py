@@ -20,9 +20,8 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.engine.rollout.agent_pod import (
     AGENT_LABELS,
     AgentPodSettings,
-    agent_pod,
     agent_pod_name,
-    artifact_pod,
+    pod_for,
 )
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer
@@ -44,7 +43,7 @@ def agent(role: PodRole = PodRole.AGENT) -> Json:
     task = Task(name=NodeName("node-0"), uid="u", resource_version="1", generation=1, spec=spec)
     allowed = Allowed(images=("registry.example",))
     settings = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed)
-    return agent_pod(task, settings) if role is PodRole.AGENT else artifact_pod(task, settings)
+    return pod_for(role, task, settings)
 
 
 def objection(server: ApiServer, body: Json) -> str:

@@ -16,7 +16,7 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.node.cluster import Answering, answering, dependants
 from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
-from nodeupgrade.engine.rollout.actuator import cordon
+from nodeupgrade.engine.rollout.cordons import cordon_patch
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
@@ -95,14 +95,14 @@ async def test_who_has_cordoned_is_known_after_an_uncordon(kube: TypedKube, name
     upgrade = parse_upgrade(
         {**upgrade_object("rollout"), "metadata": {"name": "rollout", "uid": "x", "resourceVersion": "1"}}
     )
-    ours = view_node(await kube.merge(NODES, name, cordon(upgrade), field_manager=CORDON_MANAGER))
+    ours = view_node(await kube.merge(NODES, name, cordon_patch(upgrade), field_manager=CORDON_MANAGER))
     assert ours.labels["nodeupgrade.dev/upgrade"] == "rollout"
     assert (ours.unschedulable, ours.cordoned_by, ours.stale_mark) == (True, "x", "")
     lifted = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": None}}, field_manager="kubectl"))
     assert (lifted.unschedulable, lifted.cordoned_by, lifted.stale_mark) == (False, "x", "x")
     again = view_node(await kube.merge(NODES, name, {"spec": {"unschedulable": True}}, field_manager="kubectl"))
     assert (again.unschedulable, again.cordoned_by, again.stale_mark) == (True, "", "x")
-    restored = view_node(await kube.merge(NODES, name, cordon(None), field_manager=CORDON_MANAGER))
+    restored = view_node(await kube.merge(NODES, name, cordon_patch(None), field_manager=CORDON_MANAGER))
     assert (restored.unschedulable, "nodeupgrade.dev/upgrade" in restored.labels) == (False, False)
 
 

@@ -23,8 +23,9 @@ from nodeupgrade.cli.screens import evidence, node, status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
+from nodeupgrade.domain.rollout.membership import view_rollout
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_rollout
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story

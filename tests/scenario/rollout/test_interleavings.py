@@ -15,7 +15,7 @@ from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.domain.rollout.actions import GuardParameters
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout import rollout_controller
+from nodeupgrade.engine.rollout import actuator
 from nodeupgrade.engine.rollout.actuator import MOST_WAITING
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
@@ -317,8 +317,8 @@ async def claiming(nodes: int) -> tuple[SlowClaims, Controllers]:
 
 async def test_claims_that_were_not_begun_are_left_to_the_next_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, own = await claiming(12)
-    monkeypatch.setattr(rollout_controller, "TASKS_AT_ONCE", 1)
-    monkeypatch.setattr(rollout_controller, "BEGIN_SECONDS", 0.1)
+    monkeypatch.setattr(actuator, "TASKS_AT_ONCE", 1)
+    monkeypatch.setattr(actuator, "BEGIN_SECONDS", 0.1)
     kube.seconds = 0.04
     done = await own.rollouts.reconcile(NAME)
     assert 0 < len(await kube.list(TASKS)) < 12
@@ -328,7 +328,7 @@ async def test_claims_that_were_not_begun_are_left_to_the_next_plan(monkeypatch:
 
 async def test_a_claim_that_is_not_answered_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, own = await claiming(3)
-    monkeypatch.setattr(rollout_controller, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(actuator, "PATIENCE_SECONDS", 0.05)
     kube.hanging = frozenset({"node-1"})
     async with asyncio.timeout(30):
         await own.rollouts.reconcile(NAME)

@@ -1,6 +1,7 @@
 """Take one rule away, and a story comes out differently: no rule is there without a story that needs it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from nodeupgrade.domain.rollout.conditions import overdue
 from nodeupgrade.domain.rollout.gates import Gate
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.kubelet import probe_delay
+from nodeupgrade.kubelet import history, probe_delay
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
@@ -100,7 +101,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "total time": (without_gate(gates.in_time), "rollout_takes_too_long"),
     "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
-    "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
+    "a guard that is wanted": (with_function(probe_delay, "is_guarded", lambda _verify, _target: False), "guarded_run"),
     "a guard narrowed": (with_function(guard, "_kubelet_runs", lambda _status: False), "guarded_run"),
     "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods, _now: ""), "guard_not_installed"),
     "a guard lifted": (with_function(guard, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
@@ -113,7 +114,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "guard_is_not_needed_from_1_35",
     ),
     "no guard before 1.30": (
-        with_function(guard, "has_policies", lambda _server: True),
+        lambda patch: patch.setattr(history, "ADMISSION_POLICIES", replace(history.ADMISSION_POLICIES, first=1)),
         "guard_where_the_api_server_is_too_old",
     ),
     "health at the end": (

@@ -2,8 +2,8 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.membership import Place
-from nodeupgrade.domain.rollout.rollout_view import view_rollout
+from nodeupgrade.domain.rollout.membership import view_rollout
+from nodeupgrade.domain.rollout.node_state import Place
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene

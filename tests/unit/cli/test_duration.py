@@ -16,7 +16,7 @@ from nodeupgrade.api.upgrade.windows import Window
 from nodeupgrade.api.values import IntOrPercent, NodeName
 from nodeupgrade.cli.reports.plan import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.waves import WaveRoster
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import node_object

@@ -7,7 +7,7 @@ from nodeupgrade.api.task.status import PodOwner, ReportedHazard
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.reports.overview import Todo, todo
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 UNMET = Finding(
     reason=Reason.NODE_AFFINITY_NOT_MET,

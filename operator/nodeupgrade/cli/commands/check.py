@@ -25,7 +25,8 @@ from nodeupgrade.domain.pods import container_statuses
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, read_parameters
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, GuardWriter
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
     ADMISSION_POLICIES,
@@ -178,7 +179,7 @@ def _waiting(pod: Json) -> str:
 
 async def _policies(kube: KubeApi) -> Found:
     server = await kube.server_version()
-    if not guard.has_policies(KubeletVersion.parse(server)):
+    if not history.ADMISSION_POLICIES.applies_to(KubeletVersion.parse(server)):
         without = "so pods may be reported unready for a moment while their kubelet is exchanged"
         return State.OK, f"the API server {server} has no admission policies, {without}"
     remedy = "apply manifests/readiness-guard.yaml and manifests/operator-fence.yaml, or upgrade the chart"
@@ -189,7 +190,7 @@ async def _policies(kube: KubeApi) -> Found:
             return State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}"
         except ForbiddenError:
             return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}"
-    problem = guard.obstacle(KubeletVersion.parse(server), await read_parameters(kube, INSTALLED_IN))
+    problem = guard.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
     if problem is not None:
         return State.PROBLEM, f"{problem}; {remedy}"
     return State.OK, "the readiness guard and the fence of the operator are installed"

@@ -15,7 +15,7 @@ from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.node import by_reason, failures
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.rollout_view import view_rollout
+from nodeupgrade.domain.rollout.membership import view_rollout
 from nodeupgrade.ports.kube import PODS, KubeApi
 
 

@@ -20,7 +20,7 @@ from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, repor
 from nodeupgrade.cli.screens import plan
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.ports.kube import PODS, KubeApi
 

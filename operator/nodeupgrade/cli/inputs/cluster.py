@@ -21,7 +21,7 @@ from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, GuardWriter
 from nodeupgrade.engine.rollout.reader import LiveFleet
 from nodeupgrade.engine.rollout.snapshots import gather
 from nodeupgrade.ports.kube import (
@@ -178,7 +178,8 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
     """
     source = LiveFleet(kube, namespace=None)
     try:
-        fleet = await gather(kube, upgrade, source, namespace=INSTALLED_IN, operator_node=await operator_node(kube))
+        guard, own = GuardWriter(kube, INSTALLED_IN), await operator_node(kube)
+        fleet = await gather(kube, upgrade, source, guard=guard, operator_node=own)
     except NotFoundError:
         raise reading.not_installed(UPGRADES) from None
     return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})

@@ -19,7 +19,8 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.budgets import StartDecision, decide_start
-from nodeupgrade.domain.rollout.membership import NodeState, Place, selects
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.verdict import parse_baseline
 from nodeupgrade.domain.rollout.waves import approved_by

@@ -17,7 +17,7 @@ from nodeupgrade.api.upgrade.status import ConditionType, NodeFailure, UpgradeSt
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,9 @@ from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.domain.rollout.admission import findings
 from nodeupgrade.domain.rollout.budgets import concurrency, decide_start, slots
 from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.membership import NodeState, Place, node_state, selects
-from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
+from nodeupgrade.domain.rollout.membership import node_state, selects, view_members, view_rollout
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.waves import WaveRoster, approved_by
 

@@ -34,7 +34,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
-from nodeupgrade.domain.rollout.membership import Place
+from nodeupgrade.domain.rollout.node_state import Place
 
 EVENTS_SHOWN = 10
 

@@ -30,7 +30,7 @@ from nodeupgrade.cli.screens.formatting import (
     lasting,
     to_the_second,
 )
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
 NODES_NAMED = 8

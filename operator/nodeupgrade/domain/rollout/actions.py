@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, HookRun, RunVerdict, TaskSpec
-from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
-from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.api.values import NodeName, PodUid, printable
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView
 
@@ -246,6 +247,17 @@ class GiveUp(_TaskDecision):
     """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
 
     phase: TaskPhase  # Refused if no agent had started when the run was called off, else Failed
+
+    def status(self, now: datetime) -> TaskStatus:
+        """Return the status that the node side did not write."""
+        return TaskStatus(
+            run_id=self.task.spec.run_id,
+            observed_generation=self.task.generation,
+            phase=self.phase,
+            reason=self.reason,
+            message=shorten(printable(self.message)),
+            finished_at=now,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

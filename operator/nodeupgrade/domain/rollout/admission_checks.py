@@ -26,7 +26,7 @@ from nodeupgrade.domain.rollout.candidate import (
     unsupported_version,
 )
 from nodeupgrade.domain.rollout.orphaned_cordons import is_orphaned
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 # What is asked: can its kubelet be replaced by this version?
@@ -166,7 +166,7 @@ def runtime_is_supported(candidate: Candidate) -> Found | None:
 def required_guard_is_possible(candidate: Candidate) -> Found | None:
     """Where the readiness guard is required, it is available."""
     verify = candidate.spec.verify
-    if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
+    if verify.readiness_guard is not GuardPolicy.REQUIRE or not probe_delay.is_guarded(verify, candidate.target):
         return None
     if (problem := guard.obstacle(candidate.fleet.server, candidate.fleet.guard)) is None:
         return None

@@ -18,7 +18,8 @@ from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent, NodeName
 from nodeupgrade.domain.rollout import gates
-from nodeupgrade.domain.rollout.membership import NodeState, Place, selects
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.waves import WaveRoster

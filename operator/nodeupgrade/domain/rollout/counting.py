@@ -28,7 +28,7 @@ from nodeupgrade.api.upgrade.status import (
 )
 from nodeupgrade.api.values import printable
 from nodeupgrade.domain.rollout.failures import NONE, Departed, kept, step_of
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.waves import approved_by, needs_approval
 
@@ -64,7 +64,7 @@ class Tally:
 
 def tally(rollout: RolloutView) -> Tally:
     """Count everything that the status of a rollout tells."""
-    done, recorded = _verified(rollout), _recorded(rollout)
+    done, recorded, preview = _verified(rollout), _recorded(rollout), _preview(rollout)
     return Tally(
         counts=_count(rollout.members.values(), rollout.departed),
         containers=_containers(rollout, done, recorded),
@@ -74,7 +74,7 @@ def tally(rollout: RolloutView) -> Tally:
         accepted=_accepted(rollout),
         failures=_failures(rollout),
         waves=_waves(rollout),
-        preview=_preview(rollout),
+        preview=preview,
     )
 
 

@@ -13,7 +13,7 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, Rollo
 from nodeupgrade.domain.rollout import failures
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.counting import ADMISSION
-from nodeupgrade.domain.rollout.membership import Place
+from nodeupgrade.domain.rollout.node_state import Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 
 EventAction: TypeAlias = Refuse | Skip | WaveNews | Report

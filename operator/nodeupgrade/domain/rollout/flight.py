@@ -36,11 +36,10 @@ from nodeupgrade.domain.rollout.actions import (
 from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost
 from nodeupgrade.domain.rollout.candidate import Candidate, task_spec
-from nodeupgrade.domain.rollout.membership import selects
-from nodeupgrade.domain.rollout.rollout_view import view_rollout
+from nodeupgrade.domain.rollout.membership import selects, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline, was_touched
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -261,7 +260,7 @@ def _started(
     own, precheck = fleet.own_task(node.name), action is TaskAction.PRECHECK
     candidate = Candidate(fleet=fleet, spec=spec, node=node, now=now)
     fresh = task_spec(candidate, wave=_wave(fleet, spec, node.name, now), order=0)
-    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+    wanted = probe_delay.is_guarded(spec.verify, KubeletVersion.parse(spec.version))
     return replace(
         fresh,
         run_id=of_kind(fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
@@ -31,7 +31,7 @@ from nodeupgrade.domain.rollout.actions import (
     RaiseGuard,
 )
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.kubelet import history, probe_delay
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 GUARD_NAME = "nodeupgrade-readiness-guard"
@@ -53,19 +53,9 @@ _NODE_KEY = "node_"  # unambiguous: node names contain no underscore
 _LIFTED_KEY = "lifted_"
 
 
-def is_wanted(verify: VerifySettings, target: KubeletVersion) -> bool:
-    """Report whether a rollout wants its nodes guarded, if possible."""
-    return verify.readiness_guard is not GuardPolicy.OFF and not probe_delay.keeps_probes(target)
-
-
-def has_policies(server: KubeletVersion) -> bool:
-    """Report whether the API server supports the admission policies that the guard uses."""
-    return history.ADMISSION_POLICIES.applies_to(server)
-
-
 def obstacle(server: KubeletVersion, parameters: GuardParameters | None) -> str | None:
     """Return why nodes cannot be guarded, or None if they can."""
-    if not has_policies(server):
+    if not history.ADMISSION_POLICIES.applies_to(server):
         return f"the API server {server} is older than {history.ADMISSION_POLICIES.since}"
     return f"ConfigMap {GUARD_NAME} is not there or may not be read" if parameters is None else None
 
@@ -147,18 +137,6 @@ def _moment(value: str) -> datetime | None:
 
 LIFTING = timedelta(minutes=2)
 """How long after its verdict a node waits for its guard to be lifted if the API server refuses the write."""
-
-
-def needs_parameters(fleet: FleetSnapshot) -> bool:
-    """Report whether the guard's parameters must be read before planning."""
-    upgrade, server = fleet.upgrade, fleet.server
-    if not has_policies(server):
-        return False
-    starting = upgrade.spec if not upgrade.finished or upgrade.retry_asked else None
-    if starting is not None and is_wanted(starting.verify, KubeletVersion.parse(starting.version)):
-        return True
-    own = (fleet.own_task(name) for name in fleet.in_flight)
-    return any(task is not None and task.spec.guard.wanted for task in own)
 
 
 def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:

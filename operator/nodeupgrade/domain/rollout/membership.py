@@ -1,115 +1,103 @@
-"""Which nodes belong to a rollout, in which wave, and in which state each is.
+"""Which nodes belong to a rollout, in which wave, and in which state each is: the view of a whole rollout.
 
 Those that are selected do and, once the plan is made, those that are claimed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import uid_kept
 from nodeupgrade.api.reasons import Reason, Severity, known_reason, sentence
-from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.upgrade.status import UnlistedFailures, UpgradeStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.admission import judge
 from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.failures import FAILURES, KEPT, is_on_record, kept, next_look
+from nodeupgrade.domain.rollout.failures import (
+    FAILURES,
+    KEPT,
+    NONE,
+    Departed,
+    after_retry,
+    is_on_record,
+    kept,
+    next_look,
+    on_record,
+    wave_kept,
+)
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.rollout.waves import WavePosition, rosters, wave_position
 
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
-WAITED_FOR = frozenset(
-    {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_CHANGING}
-)
-"""Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
+
+def view_rollout(
+    fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
+) -> RolloutView:
+    """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
+
+    A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
+    """
+    told, freed_nodes = on_record(fleet, freed), frozenset(action.node for action in freed)
+    rollout = view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
+    if fleet.upgrade.retry_asked and rollout.is_retried:
+        told = on_record(after_retry(on_record(fleet)), freed)
+        return view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
+    return rollout
 
 
-class Place(StrEnum):
-    """Where a node is in the rollout."""
+def view_members(
+    fleet: FleetSnapshot,
+    spec: UpgradeSpec,
+    now: datetime,
+    members: Mapping[NodeName, NodeState],
+    freed: frozenset[NodeName] = frozenset(),
+) -> RolloutView:
+    """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves."""
+    refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
+    unclaimed = tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m))
+    gone = departed(fleet.upgrade.status, members.values())
+    waves = rosters(spec.waves, members, gone)
+    pending = tuple(member for member in members.values() if member.place is Place.PENDING)
+    planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
+    return RolloutView(
+        fleet=fleet,
+        spec=spec,
+        now=now,
+        members=members,
+        waves=waves,
+        position=planning or wave_position(fleet.upgrade, waves, now),
+        flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
+        unclaimed=unclaimed,
+        held=tuple(member for member in members.values() if member.node in refused),
+        departed=Departed.sum_of(gone.values()),
+        freed=freed,
+    )
 
-    PENDING = "Pending"
-    """May be started when its wave and the budgets allow."""
-    IN_FLIGHT = "InFlight"
-    """Holds a slot."""
-    CHECKED = "Checked"
-    """Was prechecked, for ``action: Plan``; no check objects to its upgrade."""
-    HELD = "Held"
-    """Is waited for, as an annotation on the node asks; evaluated again on every pass."""
-    SKIPPED = "Skipped"
-    """Needs nothing, or is skipped as the spec says; evaluated again on every pass."""
-    REFUSED = "Refused"
-    """Must not be touched in its current state; evaluated again on every pass."""
-    FINISHED = "Finished"
-    """Its run is over and has a verdict, which the task records."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
-    """One member of a rollout."""
-
-    node: NodeName
-    place: Place
-    wave: str = REMAINDER  # name of its wave
-    # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
-    reason: Reason = Reason.PROGRESSING
-    message: str = ""
-    task: Task | None = None  # the task by which the rollout claims it; None if it is not claimed
-    view: NodeView | None = None  # the Node; None if it does not exist
-    record: NodeFailure | None = None  # the failure of this very Node that the status keeps; None if there is none
-    again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
-    # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
-    judged: Verdict | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Derive what every plan asks of every member, of which few have changed."""
-        object.__setattr__(self, "judged", self._judged())
-
-    @property
-    def begun(self) -> bool:
-        """Whether an agent works on it or has worked on it."""
-        return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
-
-    @property
-    def outcome(self) -> Verdict | None:
-        """The verdict on its run, once the node has FINISHED."""
-        return self._known if self.place is Place.FINISHED else None
-
-    @property
-    def _known(self) -> Verdict | None:
-        """The verdict that its task tells of, else the one on record."""
-        if self.task is not None and self.task.verdict is not None:
-            return self.task.verdict.outcome
-        return None if self.record is None else self.record.outcome
-
-    def _judged(self) -> Verdict | None:
-        looked_at = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
-        return None if looked_at or self.place not in {Place.FINISHED, Place.IN_FLIGHT} else self._known
-
-    @property
-    def at_target(self) -> bool:
-        """Whether it was upgraded, or ran the target before."""
-        already = self.place is Place.SKIPPED and self.reason is Reason.ALREADY_AT_TARGET
-        return already or self.outcome is Verdict.SUCCEEDED
-
-    @property
-    def failed(self) -> bool:
-        """Whether it counts against the failure threshold."""
-        return self.judged in FAILURES
-
-    @property
-    def blocks(self) -> bool:
-        """Whether its wave cannot complete while the node is in this state."""
-        waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
-        return waits or self.place in {Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED}
+def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) -> bool:
+    """Report whether a member must be claimed before the plan is made."""
+    if (
+        member.task is not None
+        or member.place is Place.IN_FLIGHT
+        or member.view is None
+        or member.reason is Reason.NOT_IN_PLAN
+        or (member.record is not None and not fleet.upgrade.retry_asked)
+    ):
+        return False
+    refused = fleet.upgrade.status.planned_at is not None and member.reason is Reason.WRITE_REFUSED
+    return not refused and needs_claim(fleet, spec, member.view)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,3 +267,45 @@ def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | 
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
+
+
+def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, Departed]:
+    """Return, by wave, the failures on record of which no member tells any more."""
+    record = kept(status)
+    if not record.listed and not record.more:
+        return {}
+    listed = {each.uid for each in record.listed}
+    present, numbered = set[str](), Counter[tuple[str, str]]()
+    for member in members:
+        if member.record is not None:
+            present.add(member.record.uid)
+        elif (task := member.task) is not None and (verdict := task.verdict) is not None:
+            uid = uid_kept(task.spec.node_uid)
+            present.add(uid)
+            if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
+                continue
+            if verdict.outcome in FAILURES or verdict.outcome is Verdict.REFUSED:
+                unknown = bool(task.reported.containers.unknown) and not verdict.restarted
+                wave = wave_kept(task.spec.wave)
+                numbered[wave, "failed" if verdict.outcome in FAILURES else "refused"] += 1
+                numbered[wave, "restarted"] += verdict.restarted
+                numbered[wave, "unknown"] += unknown
+    gone = [each for each in record.listed if not each.uid or each.uid not in present]
+    waves = {*map(wave_kept, (each.wave for each in gone)), *record.more}
+    return {
+        wave: Departed(
+            listed=tuple(each for each in gone if wave_kept(each.wave) == wave),
+            more=_others(wave, record.more.get(wave, NONE), numbered),
+        )
+        for wave in sorted(waves)
+    }
+
+
+def _others(wave: str, numbers: UnlistedFailures, present: Counter[tuple[str, str]]) -> UnlistedFailures:
+    """Return the numbers without the nodes whose tasks still tell of them."""
+    return UnlistedFailures(
+        refused=max(0, numbers.refused - present[wave, "refused"]),
+        failed=max(0, numbers.failed - present[wave, "failed"]),
+        restarted=max(0, numbers.restarted - present[wave, "restarted"]),
+        unknown=max(0, numbers.unknown - present[wave, "unknown"]),
+    )

@@ -36,8 +36,9 @@ from nodeupgrade.domain.rollout.candidate import Candidate, is_claimable, past_r
 from nodeupgrade.domain.rollout.counting import tally
 from nodeupgrade.domain.rollout.events import accepted_events, impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.failures import on_record
-from nodeupgrade.domain.rollout.membership import NodeState, Place
-from nodeupgrade.domain.rollout.rollout_view import RolloutView, view_members, view_rollout
+from nodeupgrade.domain.rollout.membership import view_members, view_rollout
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.rollout.upgrade_status import rejected, retry_refused, summarise
 

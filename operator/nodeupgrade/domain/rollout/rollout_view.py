@@ -1,34 +1,20 @@
 """The view of a whole rollout: every member with its state and its wave."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.limits import uid_kept
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import UnlistedFailures, UpgradeStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import health
-from nodeupgrade.domain.rollout.actions import FreeSlot
-from nodeupgrade.domain.rollout.failures import (
-    FAILURES,
-    NONE,
-    Departed,
-    after_retry,
-    kept,
-    next_look,
-    on_record,
-    wave_kept,
-)
-from nodeupgrade.domain.rollout.membership import NodeState, Place, members_of, needs_claim
+from nodeupgrade.domain.rollout.failures import Departed
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster, rosters, wave_position
+from nodeupgrade.domain.rollout.waves import WavePosition, WaveRoster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,103 +129,3 @@ class RolloutView:
 
 RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
 """Verdicts that a retry clears; a node that could not be rolled back needs a person."""
-
-
-def view_rollout(
-    fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
-) -> RolloutView:
-    """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
-
-    A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
-    """
-    told, freed_nodes = on_record(fleet, freed), frozenset(action.node for action in freed)
-    rollout = view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
-    if fleet.upgrade.retry_asked and rollout.is_retried:
-        told = on_record(after_retry(on_record(fleet)), freed)
-        return view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
-    return rollout
-
-
-def view_members(
-    fleet: FleetSnapshot,
-    spec: UpgradeSpec,
-    now: datetime,
-    members: Mapping[NodeName, NodeState],
-    freed: frozenset[NodeName] = frozenset(),
-) -> RolloutView:
-    """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves."""
-    refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
-    unclaimed = tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m))
-    gone = departed(fleet.upgrade.status, members.values())
-    waves = rosters(spec.waves, members, gone)
-    pending = tuple(member for member in members.values() if member.place is Place.PENDING)
-    planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
-    return RolloutView(
-        fleet=fleet,
-        spec=spec,
-        now=now,
-        members=members,
-        waves=waves,
-        position=planning or wave_position(fleet.upgrade, waves, now),
-        flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
-        unclaimed=unclaimed,
-        held=tuple(member for member in members.values() if member.node in refused),
-        departed=Departed.sum_of(gone.values()),
-        freed=freed,
-    )
-
-
-def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) -> bool:
-    """Report whether a member must be claimed before the plan is made."""
-    if (
-        member.task is not None
-        or member.place is Place.IN_FLIGHT
-        or member.view is None
-        or member.reason is Reason.NOT_IN_PLAN
-        or (member.record is not None and not fleet.upgrade.retry_asked)
-    ):
-        return False
-    refused = fleet.upgrade.status.planned_at is not None and member.reason is Reason.WRITE_REFUSED
-    return not refused and needs_claim(fleet, spec, member.view)
-
-
-def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, Departed]:
-    """Return, by wave, the failures on record of which no member tells any more."""
-    record = kept(status)
-    if not record.listed and not record.more:
-        return {}
-    listed = {each.uid for each in record.listed}
-    present, numbered = set[str](), Counter[tuple[str, str]]()
-    for member in members:
-        if member.record is not None:
-            present.add(member.record.uid)
-        elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid = uid_kept(task.spec.node_uid)
-            present.add(uid)
-            if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
-                continue
-            if verdict.outcome in FAILURES or verdict.outcome is Verdict.REFUSED:
-                unknown = bool(task.reported.containers.unknown) and not verdict.restarted
-                wave = wave_kept(task.spec.wave)
-                numbered[wave, "failed" if verdict.outcome in FAILURES else "refused"] += 1
-                numbered[wave, "restarted"] += verdict.restarted
-                numbered[wave, "unknown"] += unknown
-    gone = [each for each in record.listed if not each.uid or each.uid not in present]
-    waves = {*map(wave_kept, (each.wave for each in gone)), *record.more}
-    return {
-        wave: Departed(
-            listed=tuple(each for each in gone if wave_kept(each.wave) == wave),
-            more=_others(wave, record.more.get(wave, NONE), numbered),
-        )
-        for wave in sorted(waves)
-    }
-
-
-def _others(wave: str, numbers: UnlistedFailures, present: Counter[tuple[str, str]]) -> UnlistedFailures:
-    """Return the numbers without the nodes whose tasks still tell of them."""
-    return UnlistedFailures(
-        refused=max(0, numbers.refused - present[wave, "refused"]),
-        failed=max(0, numbers.failed - present[wave, "failed"]),
-        restarted=max(0, numbers.restarted - present[wave, "restarted"]),
-        unknown=max(0, numbers.unknown - present[wave, "unknown"]),
-    )

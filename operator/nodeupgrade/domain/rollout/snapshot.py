@@ -19,6 +19,7 @@ from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import HookJobs
+from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -113,6 +114,18 @@ class FleetSnapshot:
         """
         opened = (name for name, task in self.tasks.items() if task.open and self.own_task(name) is not None)
         return tuple(sorted({*self.upgrade.status.in_flight, *opened}))
+
+    @property
+    def needs_guard(self) -> bool:
+        """Whether the parameters of the readiness guard must be read before planning."""
+        upgrade = self.upgrade
+        if not history.ADMISSION_POLICIES.applies_to(self.server):
+            return False
+        starting = upgrade.spec if not upgrade.finished or upgrade.retry_asked else None
+        if starting is not None and probe_delay.is_guarded(starting.verify, KubeletVersion.parse(starting.version)):
+            return True
+        own = (self.own_task(name) for name in self.in_flight)
+        return any(task is not None and task.spec.guard.wanted for task in own)
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

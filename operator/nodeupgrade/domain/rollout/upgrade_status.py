@@ -29,7 +29,7 @@ from nodeupgrade.domain.rollout.conditions import (
 )
 from nodeupgrade.domain.rollout.counting import Tally
 from nodeupgrade.domain.rollout.health import told_end
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.failures import NOBODY, Departed
-from nodeupgrade.domain.rollout.membership import NodeState, Place
+from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

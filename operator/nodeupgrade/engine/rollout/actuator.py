@@ -4,9 +4,9 @@ Every write states its precondition, so a stale action changes nothing.
 """
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
@@ -21,16 +21,14 @@ from nodeupgrade.api.task.object import (
 from nodeupgrade.api.task.spec import HookResult, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
-from nodeupgrade.api.values import printable
-from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION, CORDON_MANAGER
+from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.rollout import actions, hooks
 from nodeupgrade.domain.rollout.guard import decline, is_asked_for
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, artifact_pod
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, pod_for
+from nodeupgrade.engine.rollout.cordons import cordon, uncordon
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
-from nodeupgrade.engine.rollout.maintenance import announce, withdraw
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -42,7 +40,7 @@ from nodeupgrade.ports.kube import (
     Event,
     NotFoundError,
     RejectedError,
-    Resource,
+    UnavailableError,
 )
 
 
@@ -71,15 +69,8 @@ class Actuator:
     @classmethod
     def of(cls, own: Snapshots, fleet: FleetSnapshot, memory: RolloutMemory, recorder: "EventRecorder") -> "Actuator":
         """Return the actuator for what is decided on a snapshot."""
-        return cls(
-            own.kube,
-            own.agents,
-            fleet.upgrade,
-            epoch=fleet.epoch,
-            guard=own.guard,
-            memory=memory,
-            recorder=recorder,
-        )
+        kube, agents, upgrade, epoch = own.kube, own.agents, fleet.upgrade, fleet.epoch
+        return cls(kube, agents, upgrade, epoch=epoch, guard=own.guard, memory=memory, recorder=recorder)
 
     async def carry_out(self, action: actions.NodeAction) -> actions.NodeAction | None:
         """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.
@@ -107,7 +98,7 @@ class Actuator:
         self.memory.failures = self.memory.failures.succeeded(action, self.kube.utcnow())
         return action
 
-    async def _apply(self, action: actions.NodeAction) -> None:  # noqa: PLR0912 - one case for each action
+    async def _apply(self, action: actions.NodeAction) -> None:  # noqa: PLR0912, PLR0915 - one case for each action
         upgrade, kube, now = self.upgrade, self.kube, self.kube.utcnow()
         match action:
             case actions.AddFinalizer():
@@ -117,8 +108,10 @@ class Actuator:
             case actions.WriteStatus(status=status):
                 version = upgrade.resource_version
                 await kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
-            case actions.Cordon() | actions.RestoreCordon():
-                await self._set_schedulable(action)
+            case actions.Cordon(view=node, announces=announces):
+                await cordon(kube, node, upgrade, announced=now if announces else None)
+            case actions.RestoreCordon(view=node):
+                await uncordon(kube, node)
             case actions.Claim(spec=spec, claims=held):
                 await self._put_task(spec, held, {})
             case actions.StartTask(spec=spec, claims=held, baseline=baseline):
@@ -128,7 +121,7 @@ class Actuator:
             case actions.Blank(task=task):  # no run ID: no run has begun
                 await self._replace_status(task, TaskStatus(observed_generation=task.generation))
             case actions.GiveUp(task=task):
-                await self._replace_status(task, _given_up(action, now))
+                await self._replace_status(task, action.status(now))
             case actions.MarkTask(task=task):  # always another value
                 await self._annotate(task, {**self._mark, SETTLED_ANNOTATION: now.isoformat()})
             case actions.NoteHold(task=task):
@@ -188,20 +181,11 @@ class Actuator:
         await self._merge_task(task, {"metadata": {"annotations": annotations}})
 
     async def _replace_status(self, task: Task, status: TaskStatus) -> None:
-        version = task.resource_version
-        await self.kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
+        await self.kube.replace_status(TASKS, task.name, to_json(status), resource_version=task.resource_version)
 
     async def _merge_upgrade(self, metadata: Json) -> None:
         name, version = self.upgrade.name, self.upgrade.resource_version
         await self.kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
-
-    async def _set_schedulable(self, action: actions.Cordon | actions.RestoreCordon) -> None:
-        """Cordon or uncordon the node, record the owner of the cordon in the same write, and tell others of it."""
-        node, owner = action.view, self.upgrade if isinstance(action, actions.Cordon) else None
-        version = node.resource_version if owner else await withdraw(self.kube, node)
-        await self.kube.merge(NODES, node.name, cordon(owner), resource_version=version, field_manager=CORDON_MANAGER)
-        if isinstance(action, actions.Cordon) and action.announces:
-            await announce(self.kube, node, self.upgrade.name, self.kube.utcnow())
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
@@ -228,38 +212,118 @@ class Actuator:
         await self.kube.create(TASKS, body)
 
     async def _create_agent(self, action: actions.CreateAgent) -> None:
-        match action.role:
-            case PodRole.AGENT:
-                body = agent_pod(action.task, self.agents, action.artifact)
-            case PodRole.ARTIFACT:
-                body = artifact_pod(action.task, self.agents)
-        try:
+        body = pod_for(action.role, action.task, self.agents, action.artifact)
+        with contextlib.suppress(ConflictError):  # an interrupted plan created it; the next one reads what exists
             await self.kube.create(PODS.within(self.agents.namespace), body)
-        except ConflictError:
-            return  # an interrupted pass created it; the next pass reads what exists
 
 
-def _given_up(action: actions.GiveUp, now: datetime) -> TaskStatus:
-    """Return the status that the node side did not write."""
-    return TaskStatus(
-        run_id=action.task.spec.run_id,
-        observed_generation=action.task.generation,
-        phase=action.phase,
-        reason=action.reason,
-        message=shorten(printable(action.message)),
-        finished_at=now,
-    )
+# The writes of one plan.
+
+TASKS_AT_ONCE = 32
+"""Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
+has room for the nodes in flight.
+"""
+
+BEGIN_SECONDS, PATIENCE_SECONDS = 2.0, 15.0
+"""For how long a plan begins such writes, the others being left to the next one; and how long each may take."""
+
+_OF_THE_STATUS = (actions.Admit, actions.FreeSlot, actions.Refuse, actions.Wait)
+"""Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
 
 
-def cordon(by: Upgrade | None) -> Json:
-    """Return the patch that cordons a node for a NodeUpgrade, or uncordons it if None; the label is for people."""
-    return {
-        "metadata": {
-            "annotations": {CORDON_ANNOTATION: None if by is None else by.uid},
-            "labels": {UPGRADE_LABEL: None if by is None else by.name},
-        },
-        "spec": {"unschedulable": None if by is None else True},
-    }
+async def carry_out_plan(
+    actuator: Actuator,
+    planned: Iterable[actions.NodeAction],
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None],
+) -> tuple[list[actions.NodeAction], bool]:
+    """Carry out a plan: what is for the rollout itself in order, and for waiting nodes at the same time.
+
+    A write that is refused for one node affects no other, nor the status: an action for one node never depends on
+    what the same plan decides for another. Return the actions that succeeded, and whether all did.
+    """
+    writing = _Writing(actuator, on_slots)
+    own = asyncio.ensure_future(writing.for_rollout([each for each in planned if _node_of(each) is None]))
+    others = asyncio.ensure_future(writing.for_nodes([each for each in planned if _node_of(each) is not None]))
+    try:
+        await asyncio.wait({own, others})
+    finally:
+        own.cancel()
+        others.cancel()
+        await asyncio.gather(own, others, return_exceptions=True)
+    return writing.applied, own.result() and others.result()
+
+
+@dataclass(slots=True)
+class _Writing:
+    """The writes of one plan."""
+
+    actuator: Actuator
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
+    applied: list[actions.NodeAction] = field(default_factory=list)  # the actions that succeeded
+    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TASKS_AT_ONCE))
+    _unanswered: set[type[actions.NodeAction]] = field(default_factory=set)
+
+    async def for_rollout(self, planned: Iterable[actions.NodeAction]) -> bool:
+        """Carry out actions in order; return whether all succeeded."""
+        for action in planned:
+            if isinstance(action, actions.WriteStatus):
+                self._status_changes()
+            try:
+                done = await self.actuator.carry_out(action)
+            except (ConflictError, NotFoundError):
+                return False
+            finally:
+                if isinstance(action, actions.WriteStatus):
+                    self._status_changes()
+            if done is None:
+                return False
+            self.applied.append(done)
+            if isinstance(done, actions.WriteStatus):
+                self.on_slots(self.actuator.upgrade, done.status.in_flight)
+        return True
+
+    async def for_nodes(self, planned: Iterable[actions.NodeAction]) -> bool:
+        """Carry out actions for nodes, those of one node in order; return whether all succeeded."""
+        by_node = dict[NodeName | None, list[actions.NodeAction]]()
+        for action in planned:
+            by_node.setdefault(_node_of(action), []).append(action)
+        until = asyncio.get_running_loop().time() + BEGIN_SECONDS
+        writes = [asyncio.ensure_future(self._for_node(each, until)) for each in by_node.values()]
+        try:
+            return all(await asyncio.gather(*writes))
+        finally:
+            for write in writes:
+                write.cancel()
+            await asyncio.gather(*writes, return_exceptions=True)
+
+    async def _for_node(self, planned: Iterable[actions.NodeAction], until: float) -> bool:
+        for action in planned:
+            async with self._permits:
+                if type(action) in self._unanswered or asyncio.get_running_loop().time() > until:
+                    return False
+                try:
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        done = await self.actuator.carry_out(action)
+                except (RejectedError, UnavailableError, TimeoutError) as error:
+                    self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
+                    problem = str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s"
+                    memory, now = self.actuator.memory, self.actuator.kube.utcnow()
+                    memory.failures = memory.failures.failed(action, problem, now)
+                    return False
+            if done is None:
+                return False
+            self.applied.append(done)
+        return True
+
+    def _status_changes(self) -> None:
+        """Let nothing count as recent that was read while the status is written, or before."""
+        memory = self.actuator.memory
+        memory.status_writes, memory.recent = memory.status_writes + 1, None
+
+
+def _node_of(action: actions.NodeAction) -> NodeName | None:
+    """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
+    return None if isinstance(action, _OF_THE_STATUS) else getattr(action, "node", None)
 
 
 # Kubernetes events about what was done, emitted in the background as client-go's recorder does: nobody waits.
@@ -305,10 +369,13 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
 
     On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
     """
-    rollout = stub(UPGRADES, upgrade.name, upgrade.uid)
+    rollout = UPGRADES.as_regarding(upgrade.name, upgrade.uid)
 
     def event(regarding: Json, *, warning: bool = False) -> Event:
         return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
+
+    def node_of(task: Task) -> Json:
+        return NODES.as_regarding(task.name, task.spec.node_uid)
 
     match action:
         case actions.Report(warning=warning):
@@ -318,27 +385,16 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
         case actions.Skip() | actions.WaveNews():
             return (event(rollout),)
         case actions.RaiseGuard(task=task) | actions.DeclineGuard(task=task) | actions.LiftGuard(task=task):
-            return (
-                event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, actions.DeclineGuard)),
-            )
+            return (event(node_of(task), warning=isinstance(action, actions.DeclineGuard)),)
         case actions.Cordon(view=node) | actions.RestoreCordon(view=node):
-            return (event(stub(NODES, node.name, node.uid)),)
+            return (event(NODES.as_regarding(node.name, node.uid)),)
         case actions.Judge(task=task, verdict=verdict):
             warning = verdict.outcome not in _GOOD
-            about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
+            about_node = event(node_of(task), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
         case actions.RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
-            return (event(rollout, warning=True), event(stub(NODES, task.name, task.spec.node_uid), warning=True))
+            return (event(rollout, warning=True), event(node_of(task), warning=True))
         case actions.CreateAgent(task=task) | actions.StartHook(task=task):
-            return (event(stub(TASKS, task.name, task.uid)),)
+            return (event(TASKS.as_regarding(task.name, task.uid)),)
         case _:
             return ()
-
-
-def stub(resource: Resource, name: str, uid: str) -> Json:
-    """Return the part of an object that an event needs in order to refer to it."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "uid": uid},
-    }

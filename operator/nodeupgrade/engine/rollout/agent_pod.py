@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import assert_never
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
@@ -144,6 +145,17 @@ def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = 
             *(_file_volume(index, file) for index, file in _carried(task)),
         ],
     )
+
+
+def pod_for(role: PodRole, task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
+    """Return the manifest of one of a run's pods. For the other arguments, and errors, see agent_pod()."""
+    match role:
+        case PodRole.AGENT:
+            return agent_pod(task, settings, artifact)
+        case PodRole.ARTIFACT:
+            return artifact_pod(task, settings)
+        case _:
+            assert_never(role)
 
 
 def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:

@@ -14,17 +14,8 @@ INSTALLED_IN = "nodeupgrade-system"
 """The namespace that the manifests use and the guard's bindings refer to."""
 
 
-async def read_parameters(kube: KubeApi, namespace: str) -> GuardParameters | None:
-    """Return the parameters, or None if the guard is not installed or may not be read."""
-    try:
-        body = await kube.get(CONFIGMAPS.within(namespace), GUARD_NAME)
-    except (NotFoundError, ForbiddenError):
-        return None
-    return _parameters(body)
-
-
 class GuardWriter:
-    """Writes the parameters of all nodes; fails if anyone else has changed them since they were read.
+    """Reads and writes the parameters of all nodes; a write fails if anyone else has changed them since they were read.
 
     What is asked for meanwhile goes out together in one write. If the API server rejects that, each change is written
     on its own, so that only the node at fault is refused.
@@ -42,6 +33,18 @@ class GuardWriter:
         self._asked: list[_Asked] = []
         self._turn = asyncio.Lock()
         self._gathering_seconds = gathering_seconds
+
+    async def read(self) -> GuardParameters | None:
+        """Return the parameters as they are served, or None if the guard is not installed or may not be read.
+
+        Raises:
+            RejectedError, UnavailableError: They cannot be read at the moment.
+        """
+        try:
+            body = await self._kube.get(self._resource, GUARD_NAME)
+        except (NotFoundError, ForbiddenError):
+            return None
+        return _parameters(body)
 
     def latest(self, seen: GuardParameters | None) -> GuardParameters | None:
         """Return the parameters as they were read, or as they were written since."""

@@ -1,9 +1,8 @@
 """The controller of rollouts: frees slots, claims and admits nodes, and writes the status of a NodeUpgrade."""
 
-import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json, to_json
@@ -11,27 +10,16 @@ from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.actions import Admit, FreeSlot, NodeAction, Refuse, Wait, WriteStatus
+from nodeupgrade.domain.rollout.actions import NodeAction, WriteStatus
 from nodeupgrade.domain.rollout.conditions import of_internal_error
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FailureHistory, FleetSnapshot
-from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder, stub
+from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder, carry_out_plan
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.rollout.sweep import Sweep, remove_stale_agents
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, Event, NotFoundError, RejectedError, UnavailableError
-
-TASKS_AT_ONCE = 32
-"""Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
-has room for the nodes in flight.
-"""
-
-BEGIN_SECONDS, PATIENCE_SECONDS = 2.0, 15.0
-"""For how long a plan begins such writes, the others being left to the next one; and how long each may take."""
-
-_OF_THE_STATUS = (Admit, FreeSlot, Refuse, Wait)
-"""Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
+from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, Event, NotFoundError, RejectedError
 
 
 @dataclass(slots=True)
@@ -96,7 +84,8 @@ class RolloutController:
             began = time.thread_time()
             planned = plan(fleet, now := kube.utcnow())
             cost += time.thread_time() - began
-        applied, complete = await self._carry_out(memory, fleet, planned.actions)
+        actuator = Actuator.of(self.snapshots, fleet, memory, self.recorder)
+        applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
         slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
         return Result(
             actions=planned.actions,
@@ -126,7 +115,7 @@ class RolloutController:
         ]
         if any(each["message"] == told.message for each in status.get("conditions") or []):
             return
-        about = stub(UPGRADES, name, body["metadata"]["uid"])
+        about = UPGRADES.as_regarding(name, body["metadata"]["uid"])
         self.recorder.record([Event(regarding=about, reason=Reason.INTERNAL_ERROR, message=told.message, warning=True)])
         status = {**status, "conditions": [*known, to_json(told)]}
         version = body["metadata"]["resourceVersion"]
@@ -142,100 +131,6 @@ class RolloutController:
         with contextlib.suppress(ConflictError, NotFoundError):
             await take_over(self.snapshots.kube, fleet)
         return True
-
-    async def _carry_out(
-        self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
-    ) -> tuple[list[NodeAction], bool]:
-        """Carry out a plan: what is for the rollout itself in order, and for waiting nodes at the same time.
-
-        A write that is refused for one node affects no other, nor the status: an action for one node never depends on
-        what the same plan decides for another. Return the actions that succeeded, and whether all did.
-        """
-        actuator = Actuator.of(self.snapshots, fleet, memory, self.recorder)
-        writing = _Writing(memory, actuator, self.snapshots.kube, fleet.upgrade, self.on_slots)
-        own = asyncio.ensure_future(writing.for_rollout([each for each in actions if _node_of(each) is None]))
-        others = asyncio.ensure_future(writing.for_nodes([each for each in actions if _node_of(each) is not None]))
-        try:
-            await asyncio.wait({own, others})
-        finally:
-            own.cancel()
-            others.cancel()
-            await asyncio.gather(own, others, return_exceptions=True)
-        return writing.applied, own.result() and others.result()
-
-
-@dataclass(slots=True)
-class _Writing:
-    """The writes of one plan."""
-
-    memory: RolloutMemory
-    actuator: Actuator
-    kube: TypedKube
-    upgrade: Upgrade
-    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
-    applied: list[NodeAction] = field(default_factory=list)  # the actions that succeeded
-    _permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TASKS_AT_ONCE))
-    _unanswered: set[type[NodeAction]] = field(default_factory=set)
-
-    async def for_rollout(self, actions: Iterable[NodeAction]) -> bool:
-        """Carry out actions in order; return whether all succeeded."""
-        for action in actions:
-            if isinstance(action, WriteStatus):
-                self._status_changes()
-            try:
-                done = await self.actuator.carry_out(action)
-            except (ConflictError, NotFoundError):
-                return False
-            finally:
-                if isinstance(action, WriteStatus):
-                    self._status_changes()
-            if done is None:
-                return False
-            self.applied.append(done)
-            if isinstance(done, WriteStatus):
-                self.on_slots(self.upgrade, done.status.in_flight)
-        return True
-
-    async def for_nodes(self, actions: Iterable[NodeAction]) -> bool:
-        """Carry out actions for nodes, those of one node in order; return whether all succeeded."""
-        by_node = dict[NodeName | None, list[NodeAction]]()
-        for action in actions:
-            by_node.setdefault(_node_of(action), []).append(action)
-        until = asyncio.get_running_loop().time() + BEGIN_SECONDS
-        writes = [asyncio.ensure_future(self._for_node(each, until)) for each in by_node.values()]
-        try:
-            return all(await asyncio.gather(*writes))
-        finally:
-            for write in writes:
-                write.cancel()
-            await asyncio.gather(*writes, return_exceptions=True)
-
-    async def _for_node(self, actions: Iterable[NodeAction], until: float) -> bool:
-        for action in actions:
-            async with self._permits:
-                if type(action) in self._unanswered or asyncio.get_running_loop().time() > until:
-                    return False
-                try:
-                    async with asyncio.timeout(PATIENCE_SECONDS):
-                        done = await self.actuator.carry_out(action)
-                except (RejectedError, UnavailableError, TimeoutError) as error:
-                    self._unanswered |= set() if isinstance(error, RejectedError) else {type(action)}
-                    problem = str(error) or f"the API server has not answered for {PATIENCE_SECONDS:.0f} s"
-                    self.memory.failures = self.memory.failures.failed(action, problem, self.kube.utcnow())
-                    return False
-            if done is None:
-                return False
-            self.applied.append(done)
-        return True
-
-    def _status_changes(self) -> None:
-        """Let nothing count as recent that was read while the status is written, or before."""
-        self.memory.status_writes, self.memory.recent = self.memory.status_writes + 1, None
-
-
-def _node_of(action: NodeAction) -> NodeName | None:
-    """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
-    return None if isinstance(action, _OF_THE_STATUS) else getattr(action, "node", None)
 
 
 def _needs_work(upgrade: Upgrade | None) -> bool:

@@ -16,12 +16,11 @@ from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.guard import needs_parameters
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import may_have_begun
 from nodeupgrade.domain.rollout.snapshot import FailureHistory, FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import read_hook_jobs
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
@@ -120,7 +119,7 @@ class Snapshots:
             self.kube,
             upgrade,
             self.source,
-            namespace=self.agents.namespace,
+            guard=self.guard,
             operator_node=self.operator_node,
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
@@ -204,7 +203,7 @@ async def gather(
     upgrade: Upgrade,
     source: FleetSource,
     *,
-    namespace: str,
+    guard: GuardWriter,
     operator_node: NodeName | None,
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
@@ -218,7 +217,7 @@ async def gather(
         upgrade: The NodeUpgrade, read before anything else: its resourceVersion is the precondition of the status
             write, so everything that the slots are counted from is at least as new.
         source: Provides Nodes, tasks, agent pods and the other NodeUpgrades.
-        namespace: The operator's namespace.
+        guard: Reads the parameters of the readiness guard.
         operator_node: The node that the operator runs on, if known.
         health: What is known of the rollout's health checks, by name.
         allowed: What the operator's configuration allows; None if it is not known.
@@ -242,7 +241,7 @@ async def gather(
         health=health or {},
         allowed=allowed,
     )
-    return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
+    return replace(fleet, guard=await guard.read()) if fleet.needs_guard else fleet
 
 
 async def look_at(

@@ -14,14 +14,13 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
-from nodeupgrade.domain.nodes import CORDON_MANAGER, NodeView
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.orphaned_cordons import is_orphaned, restore_or_wait
-from nodeupgrade.engine.rollout.actuator import cordon, stub
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
-from nodeupgrade.engine.rollout.maintenance import withdraw
+from nodeupgrade.engine.rollout.cordons import cordon_patch, uncordon, withdraw
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -75,7 +74,8 @@ class Sweep:
             RejectedError: The API server refuses the write.
             UnavailableError: Something cannot be read at the moment.
         """
-        parameters = await read_parameters(self._kube, self._namespace)
+        guard = GuardWriter(self._kube, self._namespace)
+        parameters = await guard.read()
         if parameters is None or not parameters.data:
             return ()
         listed = [each.upgrade for each in (await self._fleet.upgrades_listed()).values()]
@@ -87,7 +87,7 @@ class Sweep:
         opened = await self._fleet.tasks_opened(int(parameters.resource_version))
         if keys := left_over(parameters, slots, opened, self._kube.utcnow()):
             try:
-                await GuardWriter(self._kube, self._namespace).write(parameters, dict.fromkeys(keys))
+                await guard.write(parameters, dict.fromkeys(keys))
             except (ConflictError, NotFoundError):
                 return ()
         return keys
@@ -107,10 +107,7 @@ class Sweep:
         try:
             for pod in pods:
                 await self._kube.delete(self._agents, pod.name, uid=pod.uid)
-            version = await withdraw(self._kube, node)
-            await self._kube.merge(
-                NODES, node.name, cordon(None), resource_version=version, field_manager=CORDON_MANAGER
-            )
+            await uncordon(self._kube, node)
         except (ConflictError, NotFoundError):
             return Wait(node=node.name, reason=Reason.PROGRESSING, message=f"node {node.name} has changed meanwhile")
         except RejectedError as error:
@@ -129,7 +126,7 @@ class Sweep:
 
     async def _unmark(self, node: NodeView) -> None:
         """Remove the marks of a cordon that somebody has removed: a later cordon is theirs."""
-        patch = {"metadata": cordon(None)["metadata"]}
+        patch = {"metadata": cordon_patch(None)["metadata"]}
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
 
@@ -138,7 +135,7 @@ class Sweep:
         if decision.reason is Reason.PROGRESSING or decision.message in self._reported:
             return
         warning = not isinstance(decision, RestoreCordon)
-        about = stub(NODES, node.name, node.uid)
+        about = NODES.as_regarding(node.name, node.uid)
         event = Event(regarding=about, reason=decision.reason, message=decision.message, warning=warning)
         if await self._kube.emit_event(event):
             self._reported.add(decision.message)
