@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeKind,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.domain.node.packages import DpkgState, Package, Selection
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 
 __all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
 

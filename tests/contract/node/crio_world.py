@@ -18,7 +18,7 @@ from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.services import ServiceManager
 from tests.contract.node.crio_server import VERSION, CrioServer
 from tests.contract.node.crio_storage import CREATED_BY_DAEMON, Storage, go_json, specification

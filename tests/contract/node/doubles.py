@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.files import Files
 from tests.contract.node.installed import INSTALLED, KUBELET

@@ -22,12 +22,12 @@ from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.adapters.shield.socket import HostShield
 from nodeupgrade.adapters.systemd.manager import SystemdManager
-from nodeupgrade.agent.host import units
+from nodeupgrade.agent.host import own_units
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import ShieldPlan
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.engine.node.node import SHIELD
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node import wire
@@ -144,7 +144,7 @@ class RealShieldWorld:
         )
         if not (bundle := self._node.disk / BUNDLE.relative_to("/")).exists():
             build.build(bundle)
-        text = units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace("Restart=on-failure", "Restart=no")
+        text = own_units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace("Restart=on-failure", "Restart=no")
         self._unit = self._node.root / f"run/systemd/system/{SHIELD}"
         self._unit.parent.mkdir(exist_ok=True)
         self._unit.write_text(text)

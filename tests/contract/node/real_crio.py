@@ -12,7 +12,7 @@ from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from tests.contract.node.crio_storage import go_json
 from tests.contract.node.cripods import CriPods
 from tests.contract.node.real import systemd

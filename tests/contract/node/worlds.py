@@ -10,7 +10,7 @@ from typing import Protocol
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import ContainerRuntime
 from nodeupgrade.ports.services import Packages, ServiceManager

@@ -7,7 +7,7 @@ from functools import cache
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 from nodeupgrade.engine.node.node import LEASE_KEEPER, SHIELD
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime

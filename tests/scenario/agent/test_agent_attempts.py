@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import units
+from nodeupgrade.agent.host import own_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
@@ -69,7 +69,7 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     def fails(moment: str) -> None:
         if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
-            executors.append(units.remain(world.node.ports.files, world.node.ports.services))
+            executors.append(own_units.remain(world.node.ports.files, world.node.ports.services))
             raise RejectedError("pods is forbidden")
 
     world.hook = fails

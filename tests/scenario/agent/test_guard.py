@@ -12,7 +12,7 @@ from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import UnavailableError
 from tests.doubles.node.services import SimulatedServices

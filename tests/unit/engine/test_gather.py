@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.engine.node.facts import gather, readiness
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.facts.readiness import manifests

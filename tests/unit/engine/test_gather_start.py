@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.runtime import runtime_is_the_unit
-from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime import MAIN_PID

@@ -12,7 +12,7 @@ from nodeupgrade.domain.node.checks.facts import Daemon, NodeFacts, PodCgroups, 
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
 from nodeupgrade.engine.node.node import Node

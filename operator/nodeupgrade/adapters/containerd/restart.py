@@ -20,7 +20,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeProcess,
     TuningFile,
 )
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelet.flags import command_line
 from nodeupgrade.ports.files import FilesView
 

@@ -22,7 +22,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimePlaces,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage
 
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)

@@ -16,7 +16,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 
 POLL_INTERVAL = 0.01

@@ -11,7 +11,7 @@ from nodeupgrade.adapters.systemd.systemctl import Fence, Systemctl, has_unread
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """What systemd runs when it starts or stops a service, in addition to ExecStart."""

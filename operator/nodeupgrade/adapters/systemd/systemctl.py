@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import units
+from nodeupgrade.domain.node import systemd_units
 
 # SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
 # intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
@@ -188,10 +188,10 @@ class Fence:
     """
 
     def __init__(self, unit: str, root: Path) -> None:
-        self.drop_in = units.drop_in(unit)
-        self._text = units.drop_in_text(unit)
+        self.drop_in = systemd_units.drop_in(unit)
+        self._text = systemd_units.drop_in_text(unit)
         self._drop_in_file = root / self.drop_in.relative_to("/")
-        self._flag_file = root / units.flag(unit).relative_to("/")
+        self._flag_file = root / systemd_units.flag(unit).relative_to("/")
 
     def prepare(self) -> bool:
         """Write the drop-in; report whether that needs a daemon-reload."""

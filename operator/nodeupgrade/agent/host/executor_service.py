@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.agent.host import units
+from nodeupgrade.agent.host import own_units
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
@@ -46,7 +46,7 @@ class ExecutorService:
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
         root = self._bundles.stage()
-        if problem := units.try_out(self._host.files, self._host.services, root):
+        if problem := own_units.try_out(self._host.files, self._host.services, root):
             if self.unneeded():
                 self._bundles.remove()
             raise Refused(
@@ -70,7 +70,7 @@ class ExecutorService:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         root, kubelets = self._bundles.stage(), self._kubelets_environment(plan)
-        units.install(self._host.files, self._host.services, root, plan, kubelets)
+        own_units.install(self._host.files, self._host.services, root, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
         """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
@@ -102,12 +102,12 @@ class ExecutorService:
             NodeUpgradeError: systemd does not answer.
         """
         about_to = self._runs.handing_over(plan.run_id)
-        return about_to and self._host.services.status(units.EXECUTOR).load_state != "not-found"
+        return about_to and self._host.services.status(own_units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
         """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
         try:
-            status = self._host.services.status(units.EXECUTOR)
+            status = self._host.services.status(own_units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
         except NodeUpgradeError as error:
             log.info("executor_status_failed", error=str(error))
@@ -116,7 +116,7 @@ class ExecutorService:
     def state(self) -> str:
         """Return the state of the executor's unit, in systemd's terms."""
         try:
-            return units.state(self._host.services, units.EXECUTOR)
+            return own_units.state(self._host.services, own_units.EXECUTOR)
         except NodeUpgradeError as error:
             return str(error)
 
@@ -152,7 +152,7 @@ class ExecutorService:
         if self._runs.read_journal(run).records:
             return False
         if not self._is_needed_by_others(run):
-            units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
+            own_units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
         try:
             self._runs.discard(run)
         except Inconsistent as error:
@@ -179,7 +179,7 @@ class ExecutorService:
     def _clean_up(self, plan: RunPlan) -> None:
         if self._is_needed_by_others(plan.run_id):
             return
-        units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
+        own_units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
         ended = report_of(self._runs.read_journal(plan.run_id))
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
         for path in plan.temporary(keeping_old=keeping_old):
@@ -197,8 +197,8 @@ class ExecutorService:
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
-        if units.remain(self._host.files, self._host.services):
-            units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
+        if own_units.remain(self._host.files, self._host.services):
+            own_units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
 
     def unneeded(self) -> bool:
         """Report whether no run on the node needs what is staged."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.units import is_ours
+from nodeupgrade.domain.node.systemd_units import is_ours
 from nodeupgrade.kubelet.layout import KubeletLayout
 
 UNIT_DIRECTORY = "/etc/systemd/system"

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.runtime import RestartTuning
-from nodeupgrade.domain.node.units import UnitStart
+from nodeupgrade.domain.node.systemd_units import UnitStart
 from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 

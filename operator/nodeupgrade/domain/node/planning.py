@@ -44,7 +44,7 @@ from nodeupgrade.domain.node.static_pods import (
     plan_pins,
     plan_recreation,
 )
-from nodeupgrade.domain.node.units import is_ours
+from nodeupgrade.domain.node.systemd_units import is_ours
 from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.kubelet.flags import drop_in

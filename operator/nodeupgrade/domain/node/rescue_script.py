@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.node import units
+from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.domain.node.plan import ExchangedFile, Limits, RunPlan
 from nodeupgrade.domain.node.rescue_logic import LOGIC
@@ -95,9 +95,9 @@ def script(
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
-        "flag": str(units.flag(unit)),
-        "drop_in": str(units.drop_in(unit)),
-        "drop_in_text": units.drop_in_text(unit).strip(),
+        "flag": str(systemd_units.flag(unit)),
+        "drop_in": str(systemd_units.drop_in(unit)),
+        "drop_in_text": systemd_units.drop_in_text(unit).strip(),
         "look_timer": TIMER,
         "script": str(SCRIPT),
         **_shield(plan),

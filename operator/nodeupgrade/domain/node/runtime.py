@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 
 TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 """Directory of drop-ins that a reboot removes."""

@@ -8,7 +8,7 @@ command by itself, so that the quotes cannot have been elsewhere.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.domain.node.units import UnitCommand
+from nodeupgrade.domain.node.systemd_units import UnitCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import units
+from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.checks.units import is_harmless
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, differences, is_pattern
+from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, differences, is_pattern
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
 from nodeupgrade.engine.node.node import Node
 
@@ -173,7 +173,7 @@ def _difference(node: Node, planned: UnitStart, *, override: str | None = None) 
 
 def _lifted(node: Node, unit: UnitStatus) -> bool:
     """Report whether systemd has still loaded our removed fence, after an interruption right before the start."""
-    drop_in = units.drop_in(unit.name)
+    drop_in = systemd_units.drop_in(unit.name)
     return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
 
 

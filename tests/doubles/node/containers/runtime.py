@@ -25,7 +25,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeKind,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from tests.doubles.node.calls import Calls

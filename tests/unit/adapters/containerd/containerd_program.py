@@ -5,7 +5,7 @@ import tomllib
 from nodeupgrade.adapters.containerd.daemon import Configuration, ContainerdProgram
 from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
 from nodeupgrade.domain.errors import StepFailed, TimedOut
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.files import FilesView
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles

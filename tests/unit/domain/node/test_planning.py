@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.static_pods import pin
-from nodeupgrade.domain.node.units import is_ours
+from nodeupgrade.domain.node.systemd_units import is_ours
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout

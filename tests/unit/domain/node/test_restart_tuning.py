@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.domain.node.runtime import RestartTuning, TuningFile
-from nodeupgrade.domain.node.units import UnitCommand, UnitStart, differences
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStart, differences
 
 DROP_IN = "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
 

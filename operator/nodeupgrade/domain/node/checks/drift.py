@@ -17,7 +17,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
+from nodeupgrade.domain.node.systemd_units import VARIABLE, UnitStatus, assignments, is_undetermined, matching
 from nodeupgrade.kubelet.settings import Configured
 
 

@@ -28,7 +28,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeSocket,
 )
 from nodeupgrade.domain.node.static_pods import StaticPod
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.settings import Configured

@@ -14,7 +14,7 @@ from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.runtime import RuntimeInfo
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.credentials import validity
 from nodeupgrade.kubelet.flags import accepted, objection, unknown_fields

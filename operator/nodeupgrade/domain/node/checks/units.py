@@ -16,7 +16,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.units import UnitCommand, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.vendor_commands import is_known
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})

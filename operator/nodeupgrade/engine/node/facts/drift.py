@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node import units
+from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
-from nodeupgrade.domain.node.units import is_pattern
+from nodeupgrade.domain.node.systemd_units import is_pattern
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.facts.kubelet_start import environment_files
 from nodeupgrade.engine.node.node import HostView
@@ -80,9 +80,9 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for file in (*environment_files(host.files, unit), *(str(PurePosixPath(name).parent) for name in patterns)):
         yield at(file, FileRole.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
-        if file and not units.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
+        if file and not systemd_units.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, FileRole.UNIT)
-    own = read_record(host.files.read(units.OWN_CHANGE), units.NO_CHANGE)
+    own = read_record(host.files.read(systemd_units.OWN_CHANGE), systemd_units.NO_CHANGE)
     for above in UNIT_DIRECTORIES:
         found = at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
         yield replace(found, changed=own.foreign(found.path, found.changed))

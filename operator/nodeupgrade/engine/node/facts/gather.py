@@ -20,7 +20,7 @@ from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.own_uids import RECORD, OwnUids
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, own_places, readiness
 from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by

@@ -36,7 +36,7 @@ from nodeupgrade.domain.node.packages import (
     owner_by_rpm,
 )
 from nodeupgrade.domain.node.runtime import RuntimeInfo
-from nodeupgrade.domain.node.units import UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.as_kubelet import read_claims
 from nodeupgrade.engine.node.facts.own_places import mounts

@@ -9,7 +9,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
 from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, is_pattern, matching, unit_files
+from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, is_pattern, matching, unit_files
 from nodeupgrade.ports.files import FilesView
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there

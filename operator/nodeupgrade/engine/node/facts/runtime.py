@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.checks.drift import Command, Start, command
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
-from nodeupgrade.domain.node.units import UnitStart, UnitStatus, unit_files
+from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, unit_files
 from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start, run_by
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode

@@ -34,7 +34,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeProcess,
     RuntimeSocket,
 )
-from nodeupgrade.domain.node.units import UnitCommand, UnitStart, UnitStatus
+from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

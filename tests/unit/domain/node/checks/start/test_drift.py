@@ -12,7 +12,7 @@ from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import drift
 from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
 from nodeupgrade.domain.node.checks.running_configuration import Comparison, compare
-from nodeupgrade.domain.node.units import UnitStatus, assignments
+from nodeupgrade.domain.node.systemd_units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
 

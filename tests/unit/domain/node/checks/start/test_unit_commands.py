@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.checks.units import (
     unknown_commands,
     with_programs,
 )
-from nodeupgrade.domain.node.units import UnitCommand
+from nodeupgrade.domain.node.systemd_units import UnitCommand
 from nodeupgrade.domain.node.vendor_commands import KNOWN, VendorCommand
 from tests.unit.domain.node.checks.sound import command, unit
 

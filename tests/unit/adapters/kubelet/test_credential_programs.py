@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.adapters.kubelet import printed
-from nodeupgrade.adapters.kubelet.printed import CredentialPrograms
+from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
 from nodeupgrade.kubelet.credentials import Credentials, Material
 

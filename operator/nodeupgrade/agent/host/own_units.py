@@ -18,7 +18,7 @@ from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
-from nodeupgrade.domain.node.units import NO_CHANGE, OWN_CHANGE, OwnChange
+from nodeupgrade.domain.node.systemd_units import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.engine.node import node, runtime_restart
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
