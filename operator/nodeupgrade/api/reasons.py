@@ -9,7 +9,7 @@ from typing import Self
 
 from nodeupgrade.api.runtimes import supported_runtimes
 
-__all__ = ["NOTHING_TO_DO", "Reason", "Severity", "counted", "known_reason", "sentence", "with_remedy"]
+__all__ = ["NOTHING_TO_DO", "Reason", "Severity", "known_reason"]
 
 NOTHING_TO_DO = "nothing to do"
 
@@ -382,18 +382,3 @@ class Reason(StrEnum):
 def known_reason(text: str | None) -> Reason | None:
     """Return a reason that was stored or reported; ``None`` if there is none, or one of another version."""
     return next((reason for reason in Reason if reason == text), None)
-
-
-def sentence(reason: Reason, because: str) -> str:
-    """Join a concrete cause, without a full stop as in ``node a is NotReady``, and the reason's remedy."""
-    return with_remedy(because, reason.remedy)
-
-
-def with_remedy(because: str, remedy: str) -> str:
-    """Join a concrete cause and a remedy into one message."""
-    return f"{because}." if remedy == NOTHING_TO_DO else f"{because}; {remedy}."
-
-
-def counted(number: int, noun: str) -> str:
-    """Write a number with its noun: ``1 node``, ``2 nodes``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

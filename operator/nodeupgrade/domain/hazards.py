@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nodeupgrade.api.reasons import Reason, Severity, with_remedy
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.wording import with_remedy
 
 
 class Hazard(StrEnum):

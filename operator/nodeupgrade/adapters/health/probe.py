@@ -16,8 +16,8 @@ import aiohttp
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck, PrometheusQuery
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.health import HealthObservation, HealthState

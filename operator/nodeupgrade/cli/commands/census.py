@@ -8,9 +8,9 @@ from datetime import datetime
 import click
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.census import UNKNOWN_KUBELET
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import click
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import click
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, nodes, on_cluster

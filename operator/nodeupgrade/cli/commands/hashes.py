@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import click
 
-from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.commands.pod_options import (
     OUTPUT_OPTION,
     PODS_OPTION,

@@ -6,7 +6,7 @@ from typing import TextIO
 import click
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options

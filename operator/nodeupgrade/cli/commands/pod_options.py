@@ -10,7 +10,7 @@ import click
 import yaml
 from rich.table import Table
 
-from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.program import CannotError, InputFile

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.json import Json, timestamp, to_json
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.admission import accept

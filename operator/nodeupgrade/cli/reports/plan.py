@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview, ReportedHazard
@@ -14,6 +13,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.overview import Todo, todo
 from nodeupgrade.domain.hazards import Finding

@@ -7,10 +7,10 @@ from itertools import zip_longest
 from rich.console import RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.screens.formatting import (
     BAD,

@@ -8,13 +8,14 @@ from itertools import groupby
 from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import Reason, counted, known_reason
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.node import NodeMembership, Story
 from nodeupgrade.cli.screens import evidence

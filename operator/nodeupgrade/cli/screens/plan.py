@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from rich.console import RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.api.values import render_duration
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.overview import Todo

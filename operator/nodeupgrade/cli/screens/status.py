@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.overview import Branch, Flying, Overview, tree

@@ -13,7 +13,7 @@ from nodeupgrade.api.limits import (
     STEP_DETAIL_LENGTH,
     shorten,
 )
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
     ContainerCounts,
     FileChange,
@@ -33,6 +33,7 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import COMMIT, Step
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.node.budget import summed_up
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record

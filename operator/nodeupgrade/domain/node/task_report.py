@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, shorten
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.status import (
     GuardReport,
@@ -13,6 +13,7 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark

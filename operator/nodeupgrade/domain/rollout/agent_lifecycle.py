@@ -15,13 +15,14 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten, uid_kept
-from nodeupgrade.api.reasons import Reason, sentence, with_remedy
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import BEFORE_HANDOVER, Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, Verdict
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import MissingNodes, NodeFailure
 from nodeupgrade.api.upgrade.strategy import Timeouts
 from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.api.wording import sentence, with_remedy
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait

@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from typing import TypeAlias, assert_never
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import IntOrPercent, NodeName
+from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.domain.rollout import gates
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place

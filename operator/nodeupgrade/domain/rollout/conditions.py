@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus
 from nodeupgrade.api.values import NodeName, printable
+from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Wait

@@ -13,7 +13,6 @@ from nodeupgrade.api.limits import (
     shorten,
     uid_kept,
 )
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview
@@ -27,6 +26,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.rollout.failures import NONE, Departed, kept, step_of
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView

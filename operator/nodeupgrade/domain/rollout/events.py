@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus, WaveStatus
+from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.domain.rollout import failures
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.counting import ADMISSION

@@ -7,13 +7,14 @@ one, because every write of the engine changes what this module reads.
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, RunKind, TaskAction, TaskSpec, Verdict, of_kind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView

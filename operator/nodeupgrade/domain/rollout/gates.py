@@ -4,12 +4,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import render_duration
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.health import told_end
 from nodeupgrade.domain.rollout.rollout_view import RolloutView

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.hooks import Hooks
 from nodeupgrade.api.values import NodeName, RunId, printable
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain.rollout.actions import GiveUp, NodeAction, RecordHook, StartHook, Wait
 from nodeupgrade.domain.rollout.backoff import Setback
 

@@ -10,13 +10,14 @@ from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import uid_kept
-from nodeupgrade.api.reasons import Reason, Severity, known_reason, sentence
+from nodeupgrade.api.reasons import Reason, Severity, known_reason
 from nodeupgrade.api.task.spec import RunKind, Verdict
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UnlistedFailures, UpgradeStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.actions import FreeSlot

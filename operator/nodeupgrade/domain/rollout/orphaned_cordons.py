@@ -1,9 +1,10 @@
 """Orphaned cordons: those of a NodeUpgrade that is gone or has ended, and when it is safe to remove them."""
 
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait

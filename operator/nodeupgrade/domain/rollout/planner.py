@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
 
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, RunKind, TaskAction, new_run_id
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import (

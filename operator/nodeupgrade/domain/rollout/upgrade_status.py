@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.reasons import Reason, counted, known_reason, sentence
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import Counts, CurrentWave, MissingNodes, Ro
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.budgets import StartDecision
 from nodeupgrade.domain.rollout.conditions import (

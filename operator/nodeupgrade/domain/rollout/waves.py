@@ -6,11 +6,12 @@ from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.domain.rollout.failures import NOBODY, Departed
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 

@@ -1,8 +1,8 @@
 """Sum up a run that ends."""
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
-from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome

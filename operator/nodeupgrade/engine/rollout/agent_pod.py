@@ -15,10 +15,11 @@ from typing import assert_never
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.node_files import NodeFile
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, approval
 from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import (
     COMPONENT_LABEL,

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import RejectedPod
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named

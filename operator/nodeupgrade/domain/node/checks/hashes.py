@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts

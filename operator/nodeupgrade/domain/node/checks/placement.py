@@ -8,7 +8,8 @@ from math import floor
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission import Admission

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.admission import Admission, security_contexts

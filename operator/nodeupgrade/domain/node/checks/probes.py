@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.services import Traffic

@@ -7,7 +7,8 @@ for kubelets that unmount volumes because of them.
 from collections.abc import Iterable, Iterator
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
