@@ -52,6 +52,35 @@ class KubeletLayout:
         return self.gates.get("InPlacePodVerticalScaling", self.gates.get("AllAlpha", False))
 
 
+_PATHS: tuple[tuple[str, str], ...] = (
+    ("config", ""),
+    ("config-dir", ""),
+    ("root-dir", ""),
+    ("cert-dir", ""),
+    ("kubeconfig", ""),
+    ("bootstrap-kubeconfig", ""),
+    ("image-credential-provider-config", ""),
+    ("cloud-config", ""),
+    ("pod-manifest-path", "staticPodPath"),
+)
+"""Settings whose files are looked at, by flag and by key of the configuration file."""
+
+
+def require_absolute_paths(settings: Configured) -> None:
+    """Require that every path is one that means the same to anybody.
+
+    A kubelet takes those of flags from its working directory, and those of its configuration from that file's.
+
+    Raises:
+        ValueError: a path is relative.
+    """
+    for flag, key in _PATHS:
+        path = settings.text(flag, key) if key else settings.flag(flag) or ""
+        if path and not path.startswith("/"):
+            name = key if key and settings.flag(flag) is None else f"--{flag}"
+            raise ValueError(f"{name} is {path}, which is a relative path; make it absolute, and restart the kubelet")
+
+
 def config_path(words: tuple[str, ...]) -> str | None:
     """Return the configuration file that a command line names, if any."""
     return Configured(words=words).flag("config") or None
@@ -74,6 +103,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
         ValueError: a configuration file is not a YAML map, or a value is invalid.
     """
     settings = configured(words, *configs)
+    require_absolute_paths(settings)
     root = settings.flag("root-dir") or DEFAULT_ROOT
     built_in = uses_built_in_runtime(settings, runtime)
     remote = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)

@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.checks.runtime import runtime_is_the_unit
 from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 from nodeupgrade.kubelet.flags import started_with
@@ -41,6 +41,12 @@ def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would
     assert trial.words == started_with(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
     assert trial.files == {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2"}
     assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
+
+
+@pytest.mark.parametrize("word", ["--config=config.yaml", "--config-dir=kubelet.d", "--kubeconfig=kubelet.conf"])
+def test_a_path_from_the_working_directory_refuses_the_node(word: str) -> None:
+    with pytest.raises(Refused, match=rf"{word.replace('=', ' is ')}, which is a relative path; make it absolute"):
+        gathered(node(word))
 
 
 PROVIDERS = b"""

@@ -113,6 +113,24 @@ def test_what_is_unclear_is_refused(words: str, config: bytes) -> None:
         layout(words, config)
 
 
+@pytest.mark.parametrize(
+    ("words", "config", "named"),
+    [
+        ("", b"staticPodPath: manifests", "staticPodPath is manifests"),
+        ("--pod-manifest-path=manifests", CONFIG, "--pod-manifest-path is manifests"),
+        ("--kubeconfig kubelet.conf", b"", "--kubeconfig is kubelet.conf"),
+        ("--root-dir=../kubelet", b"", "--root-dir is ../kubelet"),
+    ],
+)
+def test_a_relative_path_is_named_with_the_way_out(words: str, config: bytes, named: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{named}, which is a relative path; make it absolute"):
+        layout(words, config)
+
+
+def test_a_flag_wins_over_a_relative_path() -> None:
+    assert layout("--pod-manifest-path=/flag", b"staticPodPath: manifests").manifests == "/flag"
+
+
 def test_the_last_configuration_counts() -> None:
     assert config_path(("--config=/a", "--config", "/b", "--v=2")) == "/b"
     assert config_path(("--config=",)) is None

@@ -30,7 +30,15 @@ from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, u
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
-from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
+from nodeupgrade.kubelet.layout import (
+    KubeletLayout,
+    config_directory,
+    config_path,
+    is_drop_in,
+    read_layout,
+    require_absolute_paths,
+)
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
@@ -78,8 +86,9 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
     Raises:
         Refused: its configuration file cannot be read.
     """
-    paths = config_files(files, running.words)
     try:
+        require_absolute_paths(Configured(words=running.words))
+        paths = config_files(files, running.words)
         configs = (data for path in paths if (data := files.read(path)) is not None)
         return read_layout(running.words, *configs, runtime=running.runtime)
     except ValueError as error:
