@@ -57,6 +57,24 @@ def program_replaced(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
+def transient(cluster: Cluster) -> Iterator[Object]:
+    """Run the kubelet as a unit that no file defines, so that it is gone once it is stopped."""
+    node, away = cluster.node, f"{nodefiles.KUBELET_UNIT}.away"
+    start = f". {nodefiles.KUBELET_FLAGS}; exec systemd-run --unit=kubelet --property=KillMode=process"
+    node.exec("systemctl", "disable", "--now", "kubelet")
+    node.exec("mv", nodefiles.KUBELET_UNIT, away)
+    try:
+        node.exec("systemctl", "daemon-reload")
+        node.exec("sh", "-ec", f"{start} {nodefiles.KUBELET_BINARY} $KUBELET_FLAGS")
+        yield {}
+    finally:
+        node.exec("systemctl", "stop", "kubelet")
+        node.exec("mv", away, nodefiles.KUBELET_UNIT)
+        node.exec("systemctl", "daemon-reload")
+        node.exec("systemctl", "enable", "--now", "kubelet")
+
+
+@contextlib.contextmanager
 def flag_unknown(cluster: Cluster) -> Iterator[Object]:
     """Run the kubelet with a flag that the new one does not know."""
     node = cluster.node
@@ -117,6 +135,7 @@ def no_space(cluster: Cluster) -> Iterator[Object]:
 ROWS = (
     Row(name="kubelet/program-replaced", shows="kubelet_is_managed", reason="UnsupportedServiceManager",
         make=program_replaced),
+    Row(name="kubelet/transient", shows="kubelet_is_managed", reason="UnsupportedServiceManager", make=transient),
     Row(name="kubelet/flag-unknown", shows="program_is_as_promised", reason="KubeletFlagsRejected",
         make=flag_unknown),
     Row(name="kubelet/flag-in-wrapper", shows="arguments_can_be_changed", reason="KubeletFlagsRejected",

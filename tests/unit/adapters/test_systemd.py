@@ -78,6 +78,11 @@ def test_where_a_service_logs_is_told_unless_it_is_the_journal(
     assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").output == where
 
 
+@pytest.mark.parametrize(("shown", "transient"), [("Transient=yes", True), ("Transient=no", False), ("", False)])
+def test_a_unit_that_was_made_at_run_time_is_told(shown: str, transient: bool, tmp_path: Path) -> None:
+    assert SystemdManager(prefix=fake(tmp_path, f"echo {shown}")).status("x.service").transient is transient
+
+
 def test_commands_are_told_with_all_their_words() -> None:
     first = "{ path=/sbin/modprobe ; argv[]=/sbin/modprobe overlay ; ignore_errors=yes ; start_time=[n/a] ; pid=0 }"
     second = "{ path=/bin/sh ; argv[]=/bin/sh -c a; b\nc ; ignore_errors=no ; start_time=[n/a] ; pid=0 }"

@@ -21,7 +21,7 @@ PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
-    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", *RUN,
+    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -87,6 +87,7 @@ class SystemdManager:
                 shown.get("StandardOutput", ""), shown.get("StandardError", ""), shown.get("LogNamespace", "")
             ),
             search_path=shown.get("ExecSearchPath", ""),
+            transient=shown.get("Transient") == "yes",
         )
 
     def environment(self) -> dict[str, str]:

@@ -24,10 +24,15 @@ FREE_BYTES = 64 * 1024 * 1024
 
 @check(Reason.UNSUPPORTED_SERVICE_MANAGER, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
 def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
-    """The kubelet runs as a systemd service, and its program file is still in place."""
+    """The kubelet runs as a systemd service that a file defines, and its program file is still in place."""
     unit = facts.kubelet.unit
     if unit.load_state != "loaded" or not unit.running:
         yield f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
+    elif unit.transient:
+        yield (
+            f"unit {unit.name} is transient, as systemd-run makes it: systemd may forget it once it is stopped, so "
+            "that nobody could start the kubelet again; write a unit file, and run the kubelet as that unit first"
+        )
     elif facts.kubelet.program is None:
         yield "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
     elif facts.current is None:

@@ -152,6 +152,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a masked unit": (
         Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(unit=unit("kubelet.service", load_state="masked"))},
     ),
+    "a unit that is gone once it is stopped": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(unit=unit("kubelet.service", transient=True))},
+    ),
     "a program replaced on disk": (
         Reason.UNSUPPORTED_SERVICE_MANAGER, {"kubelet": kubelet(program=None, current=None)},
     ),
