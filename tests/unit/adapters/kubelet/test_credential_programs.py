@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.kubelet import printed
+from nodeupgrade.adapters.kubelet import credential_programs
 from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
 from nodeupgrade.kubelet.credentials import Credentials, Material
@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     made = Cell()
-    monkeypatch.setattr(printed, "_communicate", made)
+    monkeypatch.setattr(credential_programs, "_communicate", made)
     return made
 
 
