@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.agent.host.executor_service import not_over
+from nodeupgrade.agent.host.executor_control import not_over
 from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import backup_path, borrow, give_back, staged_path
 from nodeupgrade.agent.settings import AgentSettings

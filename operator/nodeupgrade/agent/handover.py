@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from nodeupgrade.agent.guard import Guard
-from nodeupgrade.agent.host.executor_service import ExecutorService
+from nodeupgrade.agent.host.executor_control import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.agent.examine import Asked, Examiner, given_up
-from nodeupgrade.agent.host.executor_service import ExecutorService, not_over
+from nodeupgrade.agent.host.executor_control import ExecutorService, not_over
 from nodeupgrade.agent.host.files import forget as forget_files
 from nodeupgrade.agent.host.files import stage as stage_files
 from nodeupgrade.agent.host.files import take

@@ -10,7 +10,7 @@ import structlog
 from nodeupgrade.agent.examine import Examiner, Precheck, given_up
 from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
-from nodeupgrade.agent.host.executor_service import ExecutorService
+from nodeupgrade.agent.host.executor_control import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.journal import Mark
 from nodeupgrade.domain.node.plan import ExchangedFile, Limits, RunPlan
-from nodeupgrade.domain.node.rescue_logic import LOGIC
+from nodeupgrade.domain.node.rescue_shell import LOGIC
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.domain.node.verification import GO_ON
 

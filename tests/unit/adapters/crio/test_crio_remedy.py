@@ -17,7 +17,7 @@ from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Process, StoredHashes
-from nodeupgrade.domain.node.rescue_logic import LOGIC
+from nodeupgrade.domain.node.rescue_shell import LOGIC
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification

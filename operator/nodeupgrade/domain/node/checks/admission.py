@@ -124,6 +124,41 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Found]:
                     break
 
 
+Port = tuple[str, str, int]
+"""Address, protocol and number of a port of the host."""
+_ANY = "0.0.0.0"  # noqa: S104 - compared with, not bound to
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.HOST_PORTS_COLLIDE, history.SIDECAR_PORTS_IGNORED)
+def host_ports_are_free(facts: Admission) -> Iterator[Found]:
+    """No two pods claim the same port of the host; a kubelet that starts admits only one of them."""
+    sidecars = not all(map(history.SIDECAR_PORTS_IGNORED.affects, facts.starting))
+    taken: dict[Port, Pod] = {}
+    for pod in facts.admitted():
+        claimed = set(_host_ports(pod, sidecars=sidecars))
+        for address, protocol, number in sorted(claimed):
+            other = next((taken[port] for port in taken if _collide(port, (address, protocol, number))), None)
+            if other is not None:
+                detail = (
+                    f"it claims port {number}/{protocol} of the host like {other}, so any start of a kubelet would "
+                    "kill one of them (NodePorts); delete one of the pods first"
+                )
+                yield pod, detail
+        taken.update(dict.fromkeys(claimed, pod))
+
+
+def _host_ports(pod: Pod, *, sidecars: bool) -> Iterator[Port]:
+    roles = {Role.REGULAR, Role.SIDECAR} if sidecars else {Role.REGULAR}
+    for container in pod.containers:
+        for port in (container.spec.get("ports") or ()) if container.role in roles else ():
+            if isinstance(number := port.get("hostPort"), int) and number > 0:
+                yield str(port.get("hostIP") or _ANY), str(port.get("protocol") or "TCP"), number
+
+
+def _collide(one: Port, other: Port) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or _ANY in {one[0], other[0]})
+
+
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.OPERATING_SYSTEM_DIFFERS, history.OS_LABEL_COMPARED)
 def operating_system_fits(facts: Admission) -> Iterator[Found]:
     """No pod requires another operating system."""
