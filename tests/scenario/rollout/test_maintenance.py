@@ -1,5 +1,6 @@
 """The condition MaintenanceInProgress: on a Node in flight it is ours, from API servers 1.37 on, and only as long."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -119,6 +120,27 @@ async def test_what_is_left_of_it_is_swept() -> None:
     await it.operator.sweep()
 
     assert await condition(it) is None
+
+
+class Slow(InMemoryKube):
+    """An API server that answers the write of a cordon after a minute."""
+
+    async def merge(self, resource: Resource, name: str, patch: Json, **more: Any) -> Json:
+        changed, clock = await super().merge(resource, name, patch, **more), self.clock
+        if patch.get("spec", {}).get("unschedulable"):
+            self.clock = lambda: clock() + timedelta(minutes=1)
+        return changed
+
+
+async def test_it_begins_once_the_node_is_cordoned() -> None:
+    it = await scene(kube_type=Slow)
+    began = it.now
+    assert await in_flight(it)
+
+    told = await condition(it)
+
+    assert told is not None
+    assert datetime.fromisoformat(told["lastTransitionTime"]) >= began + timedelta(minutes=1)
 
 
 class Refusing(InMemoryKube):

@@ -109,7 +109,7 @@ class Actuator:
                 version = upgrade.resource_version
                 await kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
             case actions.Cordon(view=node, announces=announces):
-                await cordon(kube, node, upgrade, announced=now if announces else None)
+                await cordon(kube, node, upgrade, announces=announces)
             case actions.RestoreCordon(view=node):
                 await uncordon(kube, node)
             case actions.Claim(spec=spec, claims=held):

@@ -17,25 +17,26 @@ from nodeupgrade.domain.nodes import (
     MAINTENANCE_REASON,
     NodeView,
 )
+from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, ConflictError, KubeApi, NotFoundError, RejectedError, UnavailableError
 
 
-async def cordon(kube: KubeApi, node: NodeView, upgrade: Upgrade, *, announced: datetime | None) -> None:
+async def cordon(kube: TypedKube, node: NodeView, upgrade: Upgrade, *, announces: bool) -> None:
     """Cordon a node, record the owner of the cordon in the same write, and tell others of it.
 
     Args:
         kube: The API server.
         node: The node, as it was read.
         upgrade: The owner.
-        announced: The time, UTC, with which the condition is set; None where others are not told.
+        announces: Whether others are told.
 
     Raises:
         ConflictError, NotFoundError: The Node has changed, or is gone.
         RejectedError, UnavailableError: It cannot be written at the moment.
     """
     await _set_schedulable(kube, node, upgrade, node.resource_version)
-    if announced is not None:
-        await announce(kube, node, upgrade.name, announced)
+    if announces:
+        await announce(kube, node, upgrade.name, kube.utcnow())
 
 
 async def uncordon(kube: KubeApi, node: NodeView) -> None:
