@@ -193,7 +193,7 @@ def test_control_what_is_made_anew_is_read_once(monkeypatch: pytest.MonkeyPatch)
     [
         (rollout_controller, "plan", 12, 19),
         (node_controller, "advance", 6, 10),
-        (rollout_controller.RolloutController, "reconcile", 15, 25),
+        (rollout_controller.RolloutController, "reconcile", 15, 24),
         (node_controller.NodeController, "reconcile", 11, 24),
     ],
 )
