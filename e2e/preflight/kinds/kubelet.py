@@ -121,6 +121,22 @@ def immutable(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
+def mounted(cluster: Cluster) -> Iterator[Object]:
+    """Mount another file at the kubelet's path, as people do where nothing can be written to its directory."""
+    node, program, behind = cluster.node, nodefiles.KUBELET_BINARY, "/opt/lab-kubelet"
+    node.exec("cp", program, behind)
+    node.exec("mount", "--bind", behind, program)
+    try:
+        restart_kubelet(node)
+        yield {}
+    finally:
+        node.exec("systemctl", "stop", "kubelet")
+        node.exec("umount", program)
+        node.exec("rm", behind)
+        restart_kubelet(node)
+
+
+@contextlib.contextmanager
 def no_space(cluster: Cluster) -> Iterator[Object]:
     """Give the place where journals are kept a small disk of its own."""
     node, place = cluster.node, "/var/lib/nodeupgrade"
@@ -145,6 +161,7 @@ ROWS = (
     Row(name="kubelet/not-loaded", shows="units_are_as_loaded", reason=WOULD_NOT_START, make=not_loaded,
         also=frozenset({"kubelet_starts_as_it_runs"})),
     Row(name="kubelet/immutable", shows="files_can_be_changed", reason="ProgramNotReplaceable", make=immutable),
+    Row(name="kubelet/mounted", shows="files_can_be_changed", reason="ProgramNotReplaceable", make=mounted),
     Row(name="kubelet/no-space", shows="there_is_space", reason="InsufficientSpace", make=no_space),
     Row(name="kubelet/cgroup-driver", shows="cgroups_stay_where_they_are", reason="PodCgroupMoves",
         make=settings(cgroupDriver="systemd"), spec=ACCEPT, also=ACCEPTED),

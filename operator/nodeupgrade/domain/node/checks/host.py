@@ -24,9 +24,11 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
 
 @check(Reason.PROGRAM_NOT_REPLACEABLE, acceptable=False)
 def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
-    """No file that has to be replaced is immutable or on a filesystem that is mounted read-only."""
+    """No file that has to be replaced is immutable, a mount point or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
         yield f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
+    for path in facts.mounted:
+        yield f"{path} is a mount point, at which no other file can be put; put the file itself there, and unmount it"
     for path in facts.unchangeable:
         yield f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
 

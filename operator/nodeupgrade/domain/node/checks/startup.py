@@ -75,6 +75,7 @@ class Readiness:
     cgroup_v2: bool  # whether the node has the unified hierarchy
     state: Mapping[str, bytes]  # content of the kubelet's state files, by their path below its root directory
     read_only: tuple[str, ...] = ()  # directories that have to be written to but are mounted read-only
+    mounted: tuple[str, ...] = ()  # files that have to be replaced but are mount points
     # why the run's own programs cannot be kept in any of the places for them, by place; empty if they can in one
     unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()  # directories that a boot empties, and without which a run cannot be ended after it

@@ -160,6 +160,7 @@ def gather(
             dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments, then),
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
+            mounted=readiness.mounted(node.files, running.program, layout),
             runtime=runtime,
             cgroup_driver=readiness.cgroup_driver(node.files, inventory),
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,

@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, secc
 from nodeupgrade.domain.node.checks.startup import Identity
 from nodeupgrade.domain.node.files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.mounts import is_read_only
+from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
@@ -44,6 +44,12 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
     if layout.manifests is not None:
         changed += [PurePosixPath(layout.manifests), *paths(files, layout)]
     return tuple(str(path) for path in changed if files.immutable(path))
+
+
+def mounted(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
+    """Return the mount points among the files that a run replaces: the program, and static pod manifests."""
+    table, replaced = mounts(files), [*([] if program is None else [program]), *paths(files, layout)]
+    return tuple(str(path) for path in replaced if is_mount_point(table, path))
 
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:

@@ -76,6 +76,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "an immutable program": (
         Reason.PROGRAM_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
     ),
+    "a program that is mounted where it lies": (
+        Reason.PROGRAM_NOT_REPLACEABLE, {"mounted": ("/usr/bin/kubelet",)}, "/usr/bin/kubelet is a mount point",
+    ),
     "a place where nothing can be written": (
         Reason.PROGRAM_NOT_REPLACEABLE, {"read_only": ("/usr/bin",)}, "/usr/bin is on a filesystem that is mounted",
     ),
