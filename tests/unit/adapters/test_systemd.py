@@ -83,6 +83,11 @@ def test_a_unit_that_was_made_at_run_time_is_told(shown: str, transient: bool, t
     assert SystemdManager(prefix=fake(tmp_path, f"echo {shown}")).status("x.service").transient is transient
 
 
+def test_what_a_unit_unsets_is_told(tmp_path: Path) -> None:
+    shown = 'UnsetEnvironment=GOGC \\"A=b c\\"'
+    assert SystemdManager(prefix=fake(tmp_path, f'echo "{shown}"')).status("x.service").unset == ("GOGC", "A=b c")
+
+
 def test_commands_are_told_with_all_their_words() -> None:
     first = "{ path=/sbin/modprobe ; argv[]=/sbin/modprobe overlay ; ignore_errors=yes ; start_time=[n/a] ; pid=0 }"
     second = "{ path=/bin/sh ; argv[]=/bin/sh -c a; b\nc ; ignore_errors=no ; start_time=[n/a] ; pid=0 }"

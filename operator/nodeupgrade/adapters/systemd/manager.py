@@ -20,7 +20,8 @@ BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
+    "ControlGroup", "NeedDaemonReload", "Environment", "UnsetEnvironment", "EnvironmentFiles",
+    "ExecMainStartTimestamp", "ExecMainStatus",
     "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
@@ -80,6 +81,7 @@ class SystemdManager:
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start_line_of(shown.get("ExecStart", "")),
             environment=assignments_of(shown.get("Environment", "")),
+            unset=assignments_of(shown.get("UnsetEnvironment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
             watchdog=limit_of(shown.get("WatchdogUSec", "")),
             control_group=shown.get("ControlGroup", ""),

@@ -51,6 +51,8 @@ class UnitStatus:
     # or none
     start_line: str = ""
     environment: tuple[str, ...] = ()  # assignments of the unit's Environment setting
+    # variables, or assignments, that it takes out of the environment in the end (UnsetEnvironment)
+    unset: tuple[str, ...] = ()
     # when its main process was started by the wall clock of that time, in seconds since 1970
     started_at: float | None = None
     # within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not

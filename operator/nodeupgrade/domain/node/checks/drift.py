@@ -122,7 +122,7 @@ def command(start: Start) -> Command:
     line = start.unit.start_line
     if environment is None and "$" in line:
         return Command(environment=None)
-    words = _expanded(line, {**start.by_default, **(environment or {})})
+    words = _expanded(line, _passed_on(start, environment or {}))
     if not words or not start.words or words[0] != start.words[0]:  # another program, such as a script, starts it
         words = None
     return Command(words=words, environment=environment)
@@ -135,10 +135,16 @@ def same_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of variables that a start would set to another value, or no longer set."""
-    expected = {**start.by_default, **set_by_files}
+    expected = _passed_on(start, set_by_files)
     other = {name for name, value in expected.items() if start.environment.get(name) != value}
     gone = {name for name in start.environment if name not in expected and not GIVEN_BY_SYSTEMD.fullmatch(name)}
     return tuple(sorted(name for name in other | gone if name in set_by_files or not GIVEN_BY_SYSTEMD.fullmatch(name)))
+
+
+def _passed_on(start: Start, set_by_files: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which systemd starts the kubelet: those that it is told to unset are left out."""
+    every = {**start.by_default, **set_by_files}
+    return {name: value for name, value in every.items() if not {name, f"{name}={value}"} & set(start.unit.unset)}
 
 
 def _environment(start: Start) -> dict[str, str] | None:

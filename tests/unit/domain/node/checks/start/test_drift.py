@@ -34,6 +34,7 @@ SHOWN: Json = {
 }
 WORDS = ("/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--v=2")
 ENVIRONMENT = {"PATH": "/bin", "INVOCATION_ID": "1", "CONFIG": "--config=/var/lib/kubelet/config.yaml", "ARGS": "--v=2"}
+OTHERS = {name: value for name, value in ENVIRONMENT.items() if name != "ARGS"}
 FILE = "/etc/default/kubelet"
 
 
@@ -154,6 +155,15 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     "a variable that was taken away": (
         start(environment={**ENVIRONMENT, "GOGC": "50"}), "other variables: GOGC",
         start(environment={**ENVIRONMENT, "GOGC": "50"}, by_default={"PATH": "/bin", "GOGC": "50"}),
+    ),
+    "a variable of systemd's that is not unset": (
+        start(by_default={"PATH": "/bin", "GOGC": "50"}, unit=started_unit(unset=("GOGC=10",))),
+        "other variables: GOGC",
+        start(by_default={"PATH": "/bin", "GOGC": "50"}, unit=started_unit(unset=("GOGC=50",))),
+    ),
+    "a variable that is unset": (
+        start(unit=started_unit(unset=("ARGS",))), "without --v=2",
+        start(unit=started_unit(unset=("ARGS",)), words=WORDS[:2], environment=OTHERS),
     ),
     "an environment file that is not understood": (
         start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b"ARGS='--v=2"}),
