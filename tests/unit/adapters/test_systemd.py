@@ -1,6 +1,7 @@
 """systemctl that misbehaves, and what it shows."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,31 @@ def test_a_hanging_systemctl_is_given_up(tmp_path: Path) -> None:
     services = SystemdManager(prefix=fake(tmp_path, "exec sleep 60"), timeout=0.2)
     with pytest.raises(StepFailed, match=r"did not end within 0\.2 s"):
         services.stop("x.service")
+
+
+GOES_AWAY = 'echo "$1" >> {calls}; test $(wc -l < {calls}) -gt 2 || {{ echo "{said}" >&2; exit 1; }}'
+REEXECUTED = "Failed to get properties: Message recipient disconnected from message bus without replying"
+NOT_CONNECTED = "Failed to get properties: Transport endpoint is not connected"
+
+
+@pytest.mark.parametrize("said", [REEXECUTED, NOT_CONNECTED, "Failed to start x.service: Connection reset by peer"])
+@pytest.mark.parametrize("call", [SystemdManager.status, SystemdManager.start, SystemdManager.restart])
+def test_a_systemd_that_executes_itself_anew_is_asked_again(tmp_path: Path, said: str, call: Any) -> None:
+    calls = tmp_path / "calls"
+    call(SystemdManager(prefix=fake(tmp_path, GOES_AWAY.format(calls=calls, said=said))), "x.service")
+    assert len(calls.read_text().split()) >= 3
+
+
+def test_nothing_is_killed_twice(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    SystemdManager(prefix=fake(tmp_path, GOES_AWAY.format(calls=calls, said=REEXECUTED))).kill("x.service")
+    assert calls.read_text().split() == ["kill"]
+
+
+def test_a_systemd_that_stays_away_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemctl, "SILENT_SECONDS", 0.5)
+    with pytest.raises(StepFailed, match="disconnected from message bus"):
+        SystemdManager(prefix=fake(tmp_path, f'echo "{REEXECUTED}" >&2; exit 1')).reload()
 
 
 def test_a_missing_systemctl_is_said_to_be_missing() -> None:

@@ -5,6 +5,8 @@ import subprocess
 from math import inf
 from pathlib import Path, PurePosixPath
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import systemd_units
@@ -21,8 +23,18 @@ ENVIRONMENT = {
 }
 JOURNAL_SECONDS = 3.0
 """Short, since the caller waits for the log with a decision to take."""
+SILENT_SECONDS = 5.0
+"""For how long a call is repeated that systemd did not answer: it is silent while it executes itself anew."""
+SILENCE = ("disconnected from message bus", "Transport endpoint is not connected", "Connection reset by peer")
+"""What ``systemctl`` says about a systemd that went away with the call."""
+ONCE = frozenset({"kill"})
+"""Calls that are not repeated: if they have been obeyed, what runs by now is another process."""
 NO_ENTRIES = 1
 """Exit status of ``journalctl --quiet`` when nothing matches."""
+
+
+class _SilentError(StepFailed):
+    """Systemd went away with the call."""
 
 
 class Systemctl:
@@ -43,10 +55,22 @@ class Systemctl:
         Raises:
             StepFailed: it ended with an error, did not end in time, or could not be run.
         """
+        if arguments[0] in ONCE:
+            return self._run(arguments)
+        again = Retrying(
+            retry=retry_if_exception_type(_SilentError),
+            stop=stop_after_delay(SILENT_SECONDS),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        )
+        return again(self._run, arguments)
+
+    def _run(self, arguments: tuple[str, ...]) -> str:
         done = self._call(arguments)
         if done.returncode != 0:
             message = " ".join(done.stderr.split()) or "no message"
-            raise StepFailed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
+            failed = _SilentError if any(sign in message for sign in SILENCE) else StepFailed
+            raise failed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
         return done.stdout
 
     def attempt(self, *arguments: str) -> bool:
