@@ -164,6 +164,8 @@ ROWS = (
         spec={"verify": {"socketMounts": "Refuse"}}),
     Row(name="runtime/connected", shows="nobody_hangs_on_the_runtime", reason="RuntimeConnectionLost", ends=WARNED,
         make=having(pods.following(), volumes=[pods.of_host("/")])),
+    Row(name="unit/reboots", shows="units_leave_the_machine_up", reason="StopsWithKubelet",
+        also=frozenset({"kubelet_starts_as_it_runs"}), make=unit("kubelet.service", "[Unit]", "FailureAction=reboot")),
     Row(name="unit/command", shows="units_start_nothing_else", reason="UnitCommandUnknown",
         also=frozenset({"kubelet_starts_as_it_runs"}),
         make=unit("kubelet.service", "ExecStartPre=/bin/cp /opt/old/kubelet /usr/bin/kubelet")),

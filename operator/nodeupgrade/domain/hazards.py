@@ -128,6 +128,7 @@ class Hazard(StrEnum):
     MOUNT_HELPERS_KILLED = "processes that serve mounts live in the kubelet's cgroup and end with it"
     NODE_IDENTITY_CHANGES = "the kubelet registers under another name or address"
     DIRECTORIES_CHANGE = "the kubelet's directories of pods, logs, plugins or manifests change"
+    MACHINE_ENDED = "systemd reboots or stops the node because the kubelet or the runtime was stopped or has failed"
     UNITS_BOUND = "other units stop or start together with the kubelet or the runtime"
     NODE_UNDER_PRESSURE = "the node is short of memory, disk or processes, or its clock is wrong"
 

@@ -54,6 +54,23 @@ def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: 
 
 
 @pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        ("", ()),
+        ("FailureAction=none\nSuccessAction=none\nStartLimitAction=none\nJobTimeoutAction=none\nOnFailure=\n", ()),
+        ("FailureAction=reboot-force\n", ("FailureAction=reboot-force",)),
+        ("StartLimitAction=poweroff\nSuccessAction=exit\n", ("SuccessAction=exit", "StartLimitAction=poweroff")),
+        ("JobTimeoutAction=reboot-immediate\n", ("JobTimeoutAction=reboot-immediate",)),
+        ("OnFailure=mail@kubelet.service reboot.target\n", ("OnFailure=reboot.target",)),
+        ("OnSuccess=systemd-poweroff.service\n", ("OnSuccess=systemd-poweroff.service",)),
+        ("OnFailure=reboot-notice.service my-reboot.target\n", ()),
+    ],
+)
+def test_what_reboots_or_stops_the_machine_is_told(shown: str, told: tuple[str, ...], tmp_path: Path) -> None:
+    assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").ends_machine == told
+
+
+@pytest.mark.parametrize(
     ("output", "error", "namespace", "where"),
     [
         ("journal", "inherit", "", ""),

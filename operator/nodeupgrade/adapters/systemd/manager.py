@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +18,20 @@ RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPo
 """What systemd runs when it starts or stops a service, in addition to ExecStart."""
 BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
 """Units that stop when this one does; the last is known to systemd from version 249 on."""
+ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
+"""What systemd does to the machine once a unit has failed, has stopped, was started too often or takes too long."""
+TRIGGERS = ("OnFailure", "OnSuccess")
+"""Units that systemd starts once this one has failed or has stopped; the last is known from version 249 on."""
+ENDS_MACHINE = re.compile(
+    r"(systemd-)?(reboot|soft-reboot|poweroff|halt|kexec|shutdown|emergency|rescue|exit|ctrl-alt-del)\.(target|service)"
+)
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "UnsetEnvironment", "EnvironmentFiles",
     "ExecMainStartTimestamp", "ExecMainStatus",
-    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient", *RUN,
+    "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient",
+    *ACTIONS, *TRIGGERS, *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -90,6 +99,7 @@ class SystemdManager:
             ),
             search_path=shown.get("ExecSearchPath", ""),
             transient=shown.get("Transient") == "yes",
+            ends_machine=endings_of(shown),
         )
 
     def environment(self) -> dict[str, str]:
@@ -213,6 +223,15 @@ def output_of(output: str, error: str, namespace: str) -> str:
     if where not in JOURNALED:
         return f"{setting}={where}"
     return f"LogNamespace={namespace}" if namespace else ""
+
+
+def endings_of(shown: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the settings with which systemd reboots or stops the machine, such as ``FailureAction=reboot``."""
+    actions = (f"{name}={value}" for name in ACTIONS if (value := shown.get(name, "")) not in {"", "none"})
+    units = (
+        f"{name}={unit}" for name in TRIGGERS for unit in shown.get(name, "").split() if ENDS_MACHINE.fullmatch(unit)
+    )
+    return (*actions, *units)
 
 
 def limit_of(shown: str) -> str:

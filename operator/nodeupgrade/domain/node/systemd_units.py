@@ -60,6 +60,8 @@ class UnitStatus:
     control_group: str = ""  # its cgroup, as systemd names it; empty if it has none
     output: str = ""  # what keeps its messages from the node's journal, such as ``StandardError=file``; or empty
     search_path: str = ""  # where systemd looks for programs without a path, if the unit says so (ExecSearchPath)
+    # settings with which systemd reboots or stops the machine once the unit stops or fails: ``FailureAction=reboot``
+    ends_machine: tuple[str, ...] = ()
     transient: bool = False  # whether it was made while systemd ran, as by systemd-run: once stopped, it may be gone
 
     @property

@@ -146,3 +146,18 @@ def units_start_nothing_else(found: UnitsFound) -> Iterator[Found]:
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
                 "into a unit of its own that runs before"
             )
+
+
+@check(
+    Reason.STOPS_WITH_KUBELET,
+    Hazard.MACHINE_ENDED,
+    remedy="take the setting out of the unit, at least for the upgrade",
+)
+def units_leave_the_machine_up(found: UnitsFound) -> Iterator[Found]:
+    """Systemd does not reboot or stop the node once a unit has been stopped, has failed or was started too often.
+
+    Accept this check if a node on which the new kubelet fails may be rebooted instead of being rolled back.
+    """
+    for unit in found.units:
+        for setting in unit.ends_machine:
+            yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"

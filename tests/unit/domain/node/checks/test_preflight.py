@@ -263,6 +263,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a runtime that was never tried": (
         Reason.RUNTIME_UNPROVEN, {"runtime_found": runtime_found(unproven="never tried")},
     ),
+    "a kubelet whose failure reboots the node": (
+        Reason.STOPS_WITH_KUBELET,
+        {"kubelet": kubelet(unit=unit("kubelet.service", ends_machine=("FailureAction=reboot",)))},
+    ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,
         {

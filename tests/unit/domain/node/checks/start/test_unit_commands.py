@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import units
 from nodeupgrade.domain.node.checks.units import (
@@ -172,3 +173,13 @@ def test_what_an_unknown_command_may_run_is_named() -> None:
     assert paths_in(line) == ("/usr/bin/bash", "/etc/x", "/opt/vendor/start.sh", "/var/log/x")
     assert paths_in(command("/bin/mkdir -p /var/lib/kubelet")) == ()
     assert paths_in(command("/usr/bin/kubelet", "ExecStart")) == ()
+
+
+def test_a_unit_whose_failure_ends_the_machine_is_refused() -> None:
+    drastic = unit("kubelet.service", ends_machine=("FailureAction=reboot", "OnFailure=emergency.target"))
+
+    told = ask(CHECKS, UnitsFound(units=(drastic, unit("containerd.service"))))
+
+    assert [each.reason for each in told] == [Reason.STOPS_WITH_KUBELET] * 2
+    assert ["FailureAction=reboot" in told[0].detail, "OnFailure=emergency.target" in told[1].detail] == [True, True]
+    assert all("take the setting out" in each.message for each in told)
