@@ -269,11 +269,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,
-        {
-            "kubelet": kubelet(
-                unit=unit("kubelet.service", program="/usr/bin/kubelet", commands=(command("/opt/prepare it"),))
-            )
-        },
+        {"kubelet": kubelet(unit=unit("kubelet.service", commands=(command("/opt/prepare it"),)))},
     ),
     "a container with a shim of its own": (
         Reason.POD_HAS_TWO_MONITORS,
