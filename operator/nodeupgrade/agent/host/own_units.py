@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
 from nodeupgrade.domain.node.systemd_units import NO_CHANGE, OWN_CHANGE, OwnChange
-from nodeupgrade.engine.node import node, runtime_restart
+from nodeupgrade.engine.node import node, restart_effects
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.ports.files import Files, FilesView
@@ -304,7 +304,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
-    runtime_restart.remove_tuning(files, services, *runtimes)
+    restart_effects.remove_tuning(files, services, *runtimes)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import shield
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, replaced
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.runtime_restart import recorded_ended
+from nodeupgrade.engine.node.restart_effects import recorded_ended
 from nodeupgrade.engine.node.watch import Look, kubelet_lines, last_look
 
 LONGEST_GRACE = 120.0

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import runtime_restart
+from nodeupgrade.engine.node import restart_effects
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import LEASE_KEEPER, Node
 
@@ -24,7 +24,7 @@ def lay_down(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: it cannot be written.
     """
-    kept = runtime_restart.images_to_keep(node, plan)
+    kept = restart_effects.images_to_keep(node, plan)
     images = node.runtime.before_images(c.id for c in kept)
     changes = [(images[c.id], c.after) for c in kept if c.id in images]
     files = tuple(_files(node, plan))

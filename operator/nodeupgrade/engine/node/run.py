@@ -32,7 +32,7 @@ from nodeupgrade.domain.node.machine import (
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import Obstacle
-from nodeupgrade.engine.node import evidence, rescue, runtime_restart, shield
+from nodeupgrade.engine.node import evidence, rescue, restart_effects, shield
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
 from nodeupgrade.engine.node.steps import STEPS
@@ -158,7 +158,7 @@ class NodeRun:
             if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
                 return lack
             with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if runtime_restart.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                if restart_effects.reinstated(replace(self.node, recorded=journal.payload), self.plan):
                     return evidence.lack(self.node, self.plan, rebooted=rebooted)
             return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
@@ -199,7 +199,7 @@ class NodeRun:
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
-            runtime_restart.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
+            restart_effects.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             rescue_script.SCRIPT,

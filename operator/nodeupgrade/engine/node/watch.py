@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import Difference, consistent, unplanned
-from nodeupgrade.engine.node import runtime_restart
+from nodeupgrade.engine.node import restart_effects
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, cause, quoted, read_log
 from nodeupgrade.engine.node.node import Node
 
@@ -150,7 +150,7 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     asked = None
     if new_kubelet and _runtime_is_older(node, plan):
         asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
-    ended = runtime_restart.recorded_ended(node.recorded(Step.START_KUBELET))
+    ended = restart_effects.recorded_ended(node.recorded(Step.START_KUBELET))
     by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
     return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
 

@@ -8,7 +8,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.packages import HELD, Selection
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import exchange, rescue, runtime_restart, shield
+from nodeupgrade.engine.node import exchange, rescue, restart_effects, shield
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.facts.host import lacking
@@ -120,7 +120,7 @@ class ArmDeadMan(StepActions):
         lay_down(node, plan)
         node.services.start(DEAD_MAN_TIMER)
         node.services.start(rescue_script.TIMER)
-        runtime_restart.apply_tuning(node, plan)
+        restart_effects.apply_tuning(node, plan)
         node.services.prepare_mask(plan.swap.unit)
         _require_units(node)
         _require_cgroups(node, plan)
@@ -135,7 +135,7 @@ class ArmDeadMan(StepActions):
         rescue.release_lease(node, plan)
         node.files.remove(rescue_script.SCRIPT)
         if plan.tuning.files:
-            runtime_restart.remove_tuning(node.files, node.services, node.runtime.kind)
+            restart_effects.remove_tuning(node.files, node.services, node.runtime.kind)
 
 
 def _require_units(node: Node) -> None:

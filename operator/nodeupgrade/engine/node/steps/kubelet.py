@@ -10,7 +10,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import runtime_restart, shield, start_preconditions
+from nodeupgrade.engine.node import restart_effects, shield, start_preconditions
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, last_errors, read_log, require_shown
 from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.node import Node
@@ -91,7 +91,7 @@ class StartKubelet(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the containers that ended with the runtime: from now on, a kubelet may start them again."""
-        return runtime_restart.note_ended(node, plan)
+        return restart_effects.note_ended(node, plan)
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""

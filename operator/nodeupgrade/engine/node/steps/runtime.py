@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.failpoints import (
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
-from nodeupgrade.engine.node import evidence, runtime_restart, shield, start_preconditions
+from nodeupgrade.engine.node import evidence, restart_effects, shield, start_preconditions
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
@@ -45,7 +45,7 @@ class RewriteHashes(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the stored metadata of every container to be rewritten, byte for byte."""
-        kept = runtime_restart.images_to_keep(node, plan)
+        kept = restart_effects.images_to_keep(node, plan)
         images = node.runtime.before_images(c.id for c in kept)
         for container in kept:
             image = images.get(container.id)
@@ -66,7 +66,7 @@ class RewriteHashes(StepActions):
         """
         if node.runtime.kind.stops_for_rewriting:
             start_preconditions.require_runtime_as_planned(node, plan)
-        images = runtime_restart.read_images(payload)
+        images = restart_effects.read_images(payload)
         changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
         node.runtime.rewrite(changes[:1])
         node.failpoint(FIRST_REWRITTEN)
@@ -80,7 +80,7 @@ class RewriteHashes(StepActions):
         """
         start_preconditions.require_startable(node, plan)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        for image in runtime_restart.read_images(payload).values():
+        for image in restart_effects.read_images(payload).values():
             with suppress(ContainerGone):
                 node.runtime.restore(image)
             node.failpoint(FIRST_RESTORED)
@@ -157,7 +157,7 @@ class RestartRuntime(StepActions):
             node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
         except Transient as error:
             raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
-        if taken := runtime_restart.reinstated(node, plan):
+        if taken := restart_effects.reinstated(node, plan):
             raise StepFailed(
                 f"the restarted runtime took {len(taken)} containers for ended although they run, first: {taken[0]}; "
                 "what it had written down about them was put back",
@@ -180,7 +180,7 @@ class ReadBack(StepActions):
 
         Containers that have ended because the runtime was restarted are the only exception.
         """
-        now, seen = runtime_restart.look_without_kubelet(node, plan, addresses=True)
+        now, seen = restart_effects.look_without_kubelet(node, plan, addresses=True)
         if found := (*seen.damage, *hash_differences(plan.containers, now)):
             raise StepFailed(
                 f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
