@@ -1,11 +1,8 @@
-"""The actuator turns actions into writes, and tells of them in events.
-
-Every write states its precondition, so a stale action changes nothing.
-"""
+"""The actuator turns actions into writes, with preconditions so that a stale one changes nothing, and into events."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -233,13 +230,16 @@ _OF_THE_STATUS = (actions.Admit, actions.FreeSlot, actions.Refuse, actions.Wait)
 
 async def carry_out_plan(
     actuator: Actuator,
-    planned: Iterable[actions.NodeAction],
+    planned: Sequence[actions.NodeAction],
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None],
 ) -> tuple[list[actions.NodeAction], bool]:
     """Carry out a plan: what is for the rollout itself in order, and for waiting nodes at the same time.
 
     A write that is refused for one node affects no other, nor the status: an action for one node never depends on
     what the same plan decides for another. Return the actions that succeeded, and whether all did.
+
+    Raises:
+        RejectedError, UnavailableError: The NodeUpgrade cannot be written at the moment.
     """
     writing = _Writing(actuator, on_slots)
     own = asyncio.ensure_future(writing.for_rollout([each for each in planned if _node_of(each) is None]))
