@@ -313,7 +313,7 @@ class NodeSideKube(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event to record about an object; ``regarding`` is the object's JSON or a stub of it."""
+    """An event to record about an object; ``regarding`` is the object's JSON, or ``Resource.as_regarding`` of it."""
 
     regarding: Json
     reason: Reason

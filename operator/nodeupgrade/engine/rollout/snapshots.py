@@ -72,7 +72,7 @@ class Snapshots:
         kube: The API server.
         agents: Settings of agent pods.
         source: Source of Nodes, tasks, agent pods and other NodeUpgrades.
-        guard: Writes the parameters of the readiness guard.
+        guard: Reads and writes the parameters of the readiness guard.
         health: Source of the readings of health checks.
         operator_node: The node that the operator runs on, if known.
         term: This leader's term; None if nobody else can write.
