@@ -16,7 +16,8 @@ HEAD = """# The hazards of preflight, row by row
 
 What `python -m e2e.preflight` printed: every row makes a hazard on a real node, has the node looked at
 (`action: Plan`), and takes the hazard away. The check must find it, and no other may. One node with kubelet 1.30.14 and
-20 pods, containerd 1.6.20, kube-apiserver 1.33.13; the target is 1.33.13 unless the message names another one.
+20 pods (12 in the rows of a transient and of a mounted kubelet), containerd 1.6.20, kube-apiserver 1.33.13; the target
+is 1.33.13 unless the message names another one.
 [preflight.md](../generated/preflight.md) lists the checks, with those that could not be shown.
 """
 PARTS = (
