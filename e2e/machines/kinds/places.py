@@ -13,8 +13,9 @@ from e2e.machines.stage import BOUNDS, Stage, Upgraded
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
 
-FIRST, SECOND = "/var/lib/nodeupgrade", "/var/lib/kubelet/nodeupgrade"
+FIRST, SECOND = map(str, PROGRAM_PLACES)
 """The places for programs, in the order in which they are tried."""
 _PLACE = at(Step.READ_BACK, When.DONE)
 _REFUSED = f"Refused (`{Reason.EXECUTOR_UNAVAILABLE}`)"

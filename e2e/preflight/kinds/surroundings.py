@@ -14,13 +14,14 @@ from e2e.lab.host import cgroups
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
 from e2e.preflight.kinds.node import patch_status, refusing, taint
 from e2e.preflight.row import WARNED, Hazard, Row
+from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
 
 UNITS = "/etc/systemd/system"
 SPARE = 160
 """MiB that are left for all pods: more than they ask for, less than they use."""
 QUIET_SECONDS = 10
 """After these the kubelet leaves a new pod alone, until it looks at it again after a minute and kills it itself."""
-PLACES = ("/var/lib/nodeupgrade", "/var/lib/kubelet/nodeupgrade")
+PLACES = tuple(map(str, PROGRAM_PLACES))
 """Where a run keeps its programs and, in the first, its records."""
 GIT = "/usr/local/bin/git"
 SYSTEM = "kube-system"

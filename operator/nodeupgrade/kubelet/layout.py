@@ -100,7 +100,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
     """Read the layout of a kubelet from its arguments, and from its configuration file and the drop-ins in order.
 
     Raises:
-        ValueError: a configuration file is not a YAML map, or a value is invalid.
+        ValueError: a configuration file is not a YAML map, a value is invalid, or a path is relative.
     """
     settings = configured(words, *configs)
     require_absolute_paths(settings)
