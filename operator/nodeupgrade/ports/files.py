@@ -53,9 +53,6 @@ class FilesView(Protocol):
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """List the sockets in a directory, sorted; empty if there is no such directory."""
 
-    def free_bytes(self, path: PurePosixPath) -> int:
-        """Return the bytes free for unprivileged users on the filesystem that holds ``path``."""
-
     def usage(self, path: PurePosixPath) -> DiskUsage:
         """Return how full the filesystem is that holds ``path``."""
 

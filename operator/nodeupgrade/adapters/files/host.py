@@ -211,9 +211,6 @@ class HostFiles:
         except (FileNotFoundError, NotADirectoryError):
             return False
 
-    def free_bytes(self, path: PurePosixPath) -> int:
-        return self.usage(path).free
-
     def usage(self, path: PurePosixPath) -> DiskUsage:
         with translated(f"cannot ask for the space at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)

@@ -34,35 +34,6 @@ SHIELD = rescue_script.SHIELD
 """Stands between a kubelet that is not yet verified and the runtime."""
 
 
-def never() -> bool:
-    """Return False: nothing was requested."""
-    return False
-
-
-def none() -> frozenset[PodUid]:
-    """Return an empty set: no pod was deleted."""
-    return frozenset()
-
-
-def no_newcomers() -> Newcomers | None:
-    """Return None: no agent reports new pods."""
-    return None
-
-
-def no_rescue() -> Rescue:
-    """Return NONE: the rescue script did nothing."""
-    return Rescue.NONE
-
-
-def nothing_recorded(_step: Step) -> Mapping[str, JsonValue] | None:
-    """Return None: no step was announced."""
-    return None
-
-
-def inert(_name: Failpoint) -> None:
-    """Do nothing: no test interrupts the run."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Everything a step may use."""
@@ -75,61 +46,47 @@ class Node:
     shield: Shield  # stands between a kubelet and the runtime; only used if the plan has a ShieldPlan
     packages: Packages  # only used if the plan holds a package
     # whether a rollback was requested; called before every decision and during long waits
-    abort: Callable[[], bool] = never
+    abort: Callable[[], bool] = lambda: False
     # pods that were deleted since the run began, as the agent reports them
-    deleted_pods: Callable[[], frozenset[PodUid]] = none
+    deleted_pods: Callable[[], frozenset[PodUid]] = frozenset
     # pods that were added after planning, as the agent reports them; None without a report
-    newcomers: Callable[[], Newcomers | None] = no_newcomers
-    rescue: Callable[[], Rescue] = no_rescue  # how far the rescue script has come with the run
-    go_on: Callable[[], bool] = never  # whether a person requested to start the old kubelet on a runtime that lost pods
-    failpoint: Callable[[Failpoint], None] = inert  # called at every place where a test may interrupt the run
+    newcomers: Callable[[], Newcomers | None] = lambda: None
+    rescue: Callable[[], Rescue] = lambda: Rescue.NONE  # how far the rescue script has come with the run
+    # whether a person requested to start the old kubelet on a runtime that lost pods
+    go_on: Callable[[], bool] = lambda: False
+    # called at every place where a test may interrupt the run
+    failpoint: Callable[[Failpoint], None] = lambda _name: None
     seconds: float = inf  # how long the current step may wait
     # the journal's payload of an earlier step
-    recorded: Callable[[Step], Mapping[str, JsonValue] | None] = nothing_recorded
+    recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
 
 
 class ReadOnlyNode(Protocol):
     """Read-only access to a node and its runtime."""
 
     @property
-    def runtime(self) -> RuntimeView:
-        """The container runtime."""
-
+    def runtime(self) -> RuntimeView: ...
     @property
-    def services(self) -> ServicesView:
-        """The service manager."""
-
+    def services(self) -> ServicesView: ...
     @property
-    def files(self) -> FilesView:
-        """The files."""
-
+    def files(self) -> FilesView: ...
     @property
-    def kubelet(self) -> Kubelet:
-        """The kubelet."""
-
+    def kubelet(self) -> Kubelet: ...
     @property
-    def clock(self) -> Clock:
-        """The clock."""
+    def clock(self) -> Clock: ...
 
 
 class HostView(Protocol):
     """Read-only access to a node before its runtime's socket is known."""
 
     @property
-    def files(self) -> FilesView:
-        """The files."""
-
+    def files(self) -> FilesView: ...
     @property
-    def services(self) -> ServicesView:
-        """The service manager."""
-
+    def services(self) -> ServicesView: ...
     @property
-    def kubelet(self) -> Kubelet:
-        """The kubelet."""
-
+    def kubelet(self) -> Kubelet: ...
     @property
-    def packages(self) -> PackagesView:
-        """The packages."""
+    def packages(self) -> PackagesView: ...
 
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         """Return the node with its runtime.
@@ -157,24 +114,15 @@ class Host(HostView, Protocol):
     """Access to a node before its runtime's socket is known."""
 
     @property
-    def files(self) -> Files:
-        """The files."""
-
+    def files(self) -> Files: ...
     @property
-    def services(self) -> ServiceManager:
-        """The service manager."""
-
+    def services(self) -> ServiceManager: ...
     @property
-    def packages(self) -> Packages:
-        """The packages."""
-
+    def packages(self) -> Packages: ...
     @property
-    def clock(self) -> Clock:
-        """The clock."""
-
+    def clock(self) -> Clock: ...
     @property
-    def runtimes(self) -> Iterable[RuntimeKind]:
-        """Every kind of runtime that this program supports."""
+    def runtimes(self) -> Iterable[RuntimeKind]: ...
 
     def node(self, endpoint: str, runtime: str) -> Node:
         """Return the node with its runtime, to be changed too."""

@@ -118,11 +118,6 @@ class SimulatedFiles:
         self._calls.read(f"files.sockets_in {directory}")
         return tuple(sorted(path for path in map(PurePosixPath, self.sockets) if path.parent == directory))
 
-    def free_bytes(self, path: PurePosixPath) -> int:
-        """Always plenty."""
-        self._calls.read(f"files.free_bytes {path}")
-        return FREE_BYTES
-
     def usage(self, path: PurePosixPath) -> DiskUsage:
         """Always plenty."""
         self._calls.read(f"files.usage {path}")

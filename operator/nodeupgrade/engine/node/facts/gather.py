@@ -152,7 +152,7 @@ def gather(
         kubelet_start=_kubelet_start(running, then),
         runtime_start=runtime_start,
         now=node.clock.now(),
-        state_free_bytes=min(map(node.files.free_bytes, {STATE_DIRECTORY, program_place(node.files)})),
+        state_free_bytes=min(node.files.usage(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
         readiness=Readiness(
             current=kubelet.current,
             target=request.spec.target,
@@ -283,7 +283,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
         arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
-        free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
+        free_bytes=node.files.usage(STATE_DIRECTORY if program is None else program.parent).free,
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)

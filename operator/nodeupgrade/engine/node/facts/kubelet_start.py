@@ -1,14 +1,12 @@
 """What the next start of the kubelet's unit would read, with the files of the run in place."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
-from nodeupgrade.domain.node.files import FileEntry
-from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, is_pattern, matching, unit_files
 from nodeupgrade.ports.files import FilesView
 
@@ -73,74 +71,40 @@ def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitSt
 # The node's files as the new kubelet will find them: as they are, except for those that are exchanged with it.
 
 
-@dataclass(frozen=True, slots=True)
 class FilesAfter:
-    """Implements ports.files.FilesView."""
+    """Implements ports.files.FilesView.
 
-    now: FilesView  # the files as they are
-    changed_files: Mapping[str, bytes]  # the new content of those that change, by path
+    Args:
+        now: the files as they are.
+        changed: the new content of those that change, by path.
+    """
+
+    def __init__(self, now: FilesView, changed: Mapping[str, bytes]) -> None:
+        self.stamp, self.changed, self.immutable, self.entry = now.stamp, now.changed, now.immutable, now.entry
+        self.socket, self.sockets_in, self.usage, self.executable = now.socket, now.sockets_in, now.usage, now.executable
+        self._now = now
+        self._new = changed
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Return the content; ``None`` if there is no such file."""
-        new = self.changed_files.get(str(path))
-        return self.now.read(path) if new is None else new
+        new = self._new.get(str(path))
+        return self._now.read(path) if new is None else new
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        """Return the SHA-256 of the content; ``None`` if there is no such file."""
-        new = self.changed_files.get(str(path))
-        return self.now.digest(path) if new is None else Digest(sha256(new).hexdigest())
+        new = self._new.get(str(path))
+        return self._now.digest(path) if new is None else Digest(sha256(new).hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
-        """Return the size in bytes; ``None`` if there is no such file."""
-        new = self.changed_files.get(str(path))
-        return self.now.size(path) if new is None else len(new)
+        new = self._new.get(str(path))
+        return self._now.size(path) if new is None else len(new)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the regular files in a directory, with those that will be there."""
-        new = {path for path in map(PurePosixPath, self.changed_files) if path.parent == directory}
-        return tuple(sorted({*self.now.list(directory), *new}))
+        new = {path for path in map(PurePosixPath, self._new) if path.parent == directory}
+        return tuple(sorted({*self._now.list(directory), *new}))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the regular files and symbolic links in and below a directory, with those that will be there."""
-        new = {path for path in map(PurePosixPath, self.changed_files) if directory in path.parents}
-        return tuple(sorted({*self.now.walk(directory), *new}))
+        new = {path for path in map(PurePosixPath, self._new) if directory in path.parents}
+        return tuple(sorted({*self._now.walk(directory), *new}))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path without symbolic links; a file that will be there is no link."""
-        return path if str(path) in self.changed_files else self.now.real(path)
-
-    def stamp(self, path: PurePosixPath) -> str | None:
-        """Return the stamp of the file as it is."""
-        return self.now.stamp(path)
-
-    def changed(self, path: PurePosixPath) -> float | None:
-        """Return when the path was changed as it is."""
-        return self.now.changed(path)
-
-    def immutable(self, path: PurePosixPath) -> bool:
-        """Report whether the path is immutable."""
-        return self.now.immutable(path)
-
-    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Return the path of a socket."""
-        return self.now.socket(path)
-
-    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the sockets in a directory."""
-        return self.now.sockets_in(directory)
-
-    def free_bytes(self, path: PurePosixPath) -> int:
-        """Return the free bytes."""
-        return self.now.free_bytes(path)
-
-    def usage(self, path: PurePosixPath) -> DiskUsage:
-        """Return how full the filesystem is."""
-        return self.now.usage(path)
-
-    def entry(self, path: PurePosixPath) -> FileEntry | None:
-        """Return what is at the path as it is."""
-        return self.now.entry(path)
-
-    def executable(self, path: PurePosixPath) -> bool:
-        """Report whether the path leads to a file that may be executed."""
-        return self.now.executable(path)
+        return path if str(path) in self._new else self._now.real(path)
