@@ -123,8 +123,7 @@ def _remove_if_empty(directory: Path) -> None:
 
 def agent_runs(host: MountedHost) -> bool:
     """Report whether an agent or an executor runs on the node, in whatever container."""
-    pids = (int(path.name) for path in (host.root / "proc").iterdir() if path.name.isdecimal())
-    return any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in pids)
+    return any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in host.processes.pids())
 
 
 def _require_no_agent(host: MountedHost) -> None:

@@ -56,15 +56,6 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ClusterView:
-    """What the API server shows at the moment of the examination."""
-
-    node: Json
-    pods: tuple[Json, ...]
-    clients: Clients
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is asked of the node, and what is there for it."""
 
@@ -144,9 +135,8 @@ class Examiner:
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
         clients = await self._clients(asked.task, pods)
-        cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
-        examination = await asyncio.to_thread(self._examine, asked, cluster)
-        log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
+        examination = await asyncio.to_thread(self._examine, asked, node_object, pods, clients)
+        log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(pods))
         return examination
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
@@ -168,13 +158,13 @@ class Examiner:
             log.info("dependants_read_failed", error=str(error))
             return replace(clients, unread_dependants=str(error))
 
-    def _examine(self, asked: Asked, cluster: _ClusterView) -> Examination:
+    def _examine(self, asked: Asked, node_object: Json, pods: list[Json], clients: Clients) -> Examination:
         spec = asked.task.spec
-        runtime = view_node(dict(cluster.node)).runtime_name
+        runtime = view_node(dict(node_object)).runtime_name
         running = replace(self.running(asked.task), runtime=runtime)
         program = _program(running)
         layout = gather.kubelet_layout(self._host.files, running)
-        start = drift.look(self._host, running, layout, cluster.node)
+        start = drift.look(self._host, running, layout, node_object)
         found_drift = find(start, spec.kubelet.configuration_drift)
         if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
             running = replace(running, words=found_drift.words)
@@ -186,7 +176,7 @@ class Examiner:
             replacement=asked.replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
-            exposure=exposure_seconds(map(dict, cluster.pods)),
+            exposure=exposure_seconds(map(dict, pods)),
             boot=node.clock.boot(),
             files=asked.files,
         )
@@ -194,9 +184,9 @@ class Examiner:
             node,
             running,
             request,
-            node_object=cluster.node,
-            pods=cluster.pods,
-            clients=cluster.clients,
+            node_object=node_object,
+            pods=pods,
+            clients=clients,
             then=next_start(self._host.files, running.words, asked.files, start) if asked.files else None,
         )
         facts = replace(

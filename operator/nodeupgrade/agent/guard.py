@@ -7,9 +7,8 @@ and the run can still be called off as usual.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import assert_never
 from uuid import uuid4
 
 import structlog
@@ -35,11 +34,6 @@ FRESH_SECONDS = 20.0
 """Maximum age of an answer at which the handover still fits into the time that the control plane allows for it."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """The API server did not answer, so nothing is known of the guard."""
 
 
 class Guard:
@@ -86,19 +80,11 @@ class Guard:
                 self._conclude(NotInForce("the control plane cannot raise it"))
                 return task
             fresh = clock.monotonic() - asked < FRESH_SECONDS
-            answer = await self._try_until_in_force(plan) if fresh else Unanswered()
+            answer = await self._try_until_in_force(plan) if fresh else None
             task = await reporter.read()
-            match answer:
-                case NotInForce():
-                    self._conclude(answer)
-                    return task
-                case InForce() if clock.monotonic() - asked < FRESH_SECONDS:
-                    self._conclude(answer)
-                    return task
-                case InForce() | Unanswered():
-                    pass
-                case _:
-                    assert_never(answer)
+            if isinstance(answer, NotInForce) or (answer is not None and clock.monotonic() - asked < FRESH_SECONDS):
+                self._conclude(answer)
+                return task
             log.info("guard_answer_too_old")
 
     async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
@@ -116,14 +102,14 @@ class Guard:
         log.info("guard_tried", state=state.value, detail=detail)
         self.report = replace(self.report, state=state, detail=detail)
 
-    async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | Unanswered:
-        """Try the guard until it is in force or the time is up."""
+    async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | None:
+        """Try the guard until it is in force or the time is up; return ``None`` if the API server does not answer."""
         clock = self._host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
             return NotInForce("it cannot be tried, because the kubelet has no kubeconfig")
         while True:
-            answer: InForce | NotInForce | Unanswered
+            answer: InForce | NotInForce | None
             try:
                 pods = await self._kube.list_pods_on_node(self._settings.node)
                 answer = await asyncio.to_thread(
@@ -133,7 +119,7 @@ class Guard:
                 return NotInForce(f"it cannot be tried as the kubelet: {error}")
             except UnavailableError as error:
                 log.info("guard_trial_failed", error=str(error))
-                answer = Unanswered()
+                answer = None
             except NodeUpgradeError as error:
                 answer = NotInForce(f"it cannot be tried: {error}")
             if isinstance(answer, InForce) or clock.monotonic() >= end:

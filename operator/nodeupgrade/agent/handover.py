@@ -76,7 +76,7 @@ class Handover:
             obstacle = self._failed(Reason.STEP_FAILED, str(error))
         return obstacle if await self.executor.withdraw(plan) else None
 
-    async def watch(self, plan: RunPlan, attempt: RunId) -> Journal | TaskStatus:
+    async def watch(self, plan: RunPlan) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or the executor stops for good.
 
         Returns:
@@ -89,18 +89,18 @@ class Handover:
         absent = polls = 0
         unit_state = ""
         while True:
-            journal = await asyncio.to_thread(self.runs.read_journal, attempt)
-            if journal.finished is not None or self.runs.trouble(attempt) is not None:
+            journal = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
+            if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
-            await self._answer_executor(plan, attempt)
+            await self._answer_executor(plan)
             polls += 1
             if polls % READ_TASK_EVERY == 0:
                 absent = 0 if await asyncio.to_thread(self.executor.runs) else absent + READ_TASK_EVERY
                 lost = absent >= ABSENT_POLLS
                 unit_state = await asyncio.to_thread(self.executor.state) if absent else ""
                 task = await self.reporter.read_or_recall()
-                await self._forward_abort(task, attempt)
+                await self._forward_abort(task, plan.run_id)
                 if (
                     not journal.records
                     and (status := await self._withdraw_unwanted(plan, task, unit_state if lost else "")) is not None
@@ -178,13 +178,14 @@ class Handover:
         except OSError as error:
             log.warning("abort_delivery_failed", error=str(error))
 
-    async def _answer_executor(self, plan: RunPlan, attempt: RunId) -> None:
+    async def _answer_executor(self, plan: RunPlan) -> None:
         """Tell the executor, if it asks, which pods were deleted, and which were created after planning.
 
         Containers of deleted pods end for a reason other than the upgrade. The hashes of new pods cannot be computed
         on the node, which lacks their specs.
         """
-        wants_deleted, wants_newcomers = self.runs.deleted_pods_wanted(attempt), self.runs.newcomers_wanted(attempt)
+        run = plan.run_id
+        wants_deleted, wants_newcomers = self.runs.deleted_pods_wanted(run), self.runs.newcomers_wanted(run)
         if not (wants_deleted or wants_newcomers):
             return
         try:
@@ -194,10 +195,10 @@ class Handover:
         try:
             if wants_deleted:
                 deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
-                await asyncio.to_thread(self.runs.report_deleted, attempt, deleted | self.pods.removed)
+                await asyncio.to_thread(self.runs.report_deleted, run, deleted | self.pods.removed)
             if wants_newcomers:
                 new = newcomers(plan, map(parse_pod, pods))
-                await asyncio.to_thread(self.runs.report_newcomers, attempt, new)
+                await asyncio.to_thread(self.runs.report_newcomers, run, new)
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 

@@ -116,14 +116,12 @@ class Preparation:
 # result of the earlier run, instead of a report that nothing was touched.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierRun:
-    """The newest run other than the present one."""
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts at one run, of which the last may still be going on."""
 
-    attempt: RunId  # its last attempt
-    plan: RunPlan
-    journal: Journal  # journal of that attempt, which may still be going on
-    earlier: tuple[Journal, ...]  # journals of the attempts before
+    plan: RunPlan  # of the last one
+    journals: tuple[Journal, ...]  # of all, oldest first
 
 
 class EarlierRuns:
@@ -154,7 +152,7 @@ class EarlierRuns:
         """
         return any(self._runs.read_journal(run).records for run in self._runs.of(self._run))
 
-    def find(self, task: Task) -> EarlierRun | None:
+    def find(self, task: Task) -> Attempts | None:
         """Return the earlier run to finish and report before anything else is done, if there is one.
 
         That is a run that is still going on, or a finished one that was not reported yet. A successful upgrade by the
@@ -177,13 +175,12 @@ class EarlierRuns:
             if (trouble := self._runs.trouble(begun[-1])) is not None:  # started again, it might undo a person's repair
                 raise not_over(f"the executor of run {begun[-1]} stopped: {trouble}")
             plan = self._runs.require_plan(begun[-1])
-        elif (readable := self._read_plan(begun[-1], journal)) is None or not self._is_relevant(
-            task, readable, journal
-        ):
-            return None
         else:
+            readable = self._read_plan(begun[-1], journal)
+            if readable is None or not self._is_relevant(task, readable, journal):
+                return None
             plan = readable
-        return EarlierRun(attempt=begun[-1], plan=plan, journal=journal, earlier=earlier)
+        return Attempts(plan, (*earlier, journal))
 
     def _read_plan(self, run: RunId, journal: Journal) -> RunPlan | None:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -12,7 +12,7 @@ from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.agent.host.executor_control import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
-from nodeupgrade.agent.preparation import EarlierRun, EarlierRuns, Preparation
+from nodeupgrade.agent.preparation import Attempts, EarlierRuns, Preparation
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter
 from nodeupgrade.api.task.object import Task
@@ -44,14 +44,6 @@ LONGEST_EXPOSURE = timedelta(minutes=10)
 """Longest time that a finished run waits for pods whose probes are very infrequent."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempts:
-    """Finished attempts: the plan of the last one, and the journals of all, oldest first."""
-
-    plan: RunPlan
-    journals: tuple[Journal, ...]
 
 
 class Agent:
@@ -103,7 +95,7 @@ class Agent:
             settings=settings, host=host, runs=runs, examiner=examiner, artifacts=artifacts, report_status=report
         )
         self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)
-        self._previous: _Attempts | None = None
+        self._previous: Attempts | None = None
         self._runs_to_report = {settings.run_id}
 
     async def serve(self) -> None:
@@ -164,18 +156,18 @@ class Agent:
             return given_up(self._settings.run_id, error)
         return None if inherited is None else await self._inherit(task, inherited)
 
-    async def _inherit(self, task: Task, inherited: EarlierRun) -> TaskStatus | None:
-        attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
-        log.info("earlier_run_found", run=attempt, over=journal.finished is not None)
-        self._runs_to_report.add(task_run(attempt))
-        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
+    async def _inherit(self, task: Task, inherited: Attempts) -> TaskStatus | None:
+        plan, journal = inherited.plan, inherited.journals[-1]
+        log.info("earlier_run_found", run=plan.run_id, over=journal.finished is not None)
+        self._runs_to_report.add(task_run(plan.run_id))
+        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, plan.run_id))
         if journal.finished is None:
             await self._executor.ensure_running(plan)
-            result = await self._handover.watch(plan, attempt)
+            result = await self._handover.watch(plan)
             if isinstance(result, TaskStatus):
                 return result
             journal = result
-        return await self._conclude(task, attempt, _Attempts(plan, (*inherited.earlier, journal)), last=False)
+        return await self._conclude(task, Attempts(plan, (*inherited.journals[:-1], journal)), last=False)
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
         """Carry one attempt to its end.
@@ -200,18 +192,18 @@ class Agent:
         elif journal.finished is None:
             await self._executor.ensure_running(plan)
         if journal.finished is None:
-            result = await self._handover.watch(plan, attempt)
+            result = await self._handover.watch(plan)
             if isinstance(result, TaskStatus):
                 return await self._after_previous(result)
             journal = result
         previous = () if self._previous is None else self._previous.journals
-        return await self._conclude(task, attempt, _Attempts(plan, (*previous, journal)), last=last)
+        return await self._conclude(task, Attempts(plan, (*previous, journal)), last=last)
 
-    async def _conclude(self, task: Task, attempt: RunId, ended: _Attempts, *, last: bool) -> TaskStatus | None:
+    async def _conclude(self, task: Task, ended: Attempts, *, last: bool) -> TaskStatus | None:
         """Return the terminal status after an attempt has ended; ``None`` if another attempt is worthwhile."""
         plan, journal, earlier = ended.plan, ended.journals[-1], ended.journals[:-1]
         if journal.finished is None:
-            return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(attempt) or "", earlier)
+            return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(plan.run_id) or "", earlier)
         other_version = plan.to_version != task.spec.to_version
         if not last and not other_version and is_worth_another(journal):
             log.info("containers_changed_while_planning")

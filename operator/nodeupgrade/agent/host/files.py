@@ -6,7 +6,7 @@ writes.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
@@ -27,20 +27,19 @@ def take(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, .
     Raises:
         Refused: one is missing, too large, or has another digest.
     """
-    return tuple(_taken(settings, artifacts, files))
+    return tuple(_taken(settings, artifacts, index, file) for index, file in enumerate(files))
 
 
-def _taken(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> Iterator[NewFile]:
-    for index, file in enumerate(files):
-        content = _content(settings, artifacts, index, file)
-        actual = Digest(hashlib.sha256(content).hexdigest())
-        if actual != file.sha256:  # what it is instead is not told: a digest is good for guessing
-            raise Refused(
-                Reason.DIGEST_MISMATCH,
-                f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
-                "promises; correct the content or spec.files[].sha256",
-            )
-        yield NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
+def _taken(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> NewFile:
+    content = _content(settings, artifacts, index, file)
+    actual = Digest(hashlib.sha256(content).hexdigest())
+    if actual != file.sha256:  # what it is instead is not told: a digest is good for guessing
+        raise Refused(
+            Reason.DIGEST_MISMATCH,
+            f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
+            "promises; correct the content or spec.files[].sha256",
+        )
+    return NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
 
 
 def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> bytes:

@@ -43,7 +43,7 @@ def stage(
     """
     staged = staged_path(program)
     try:
-        _fetch(settings, artifacts, artifact, staged)
+        _fetch(settings, artifacts, artifact, settings.on_host(staged))
         files.adopt(program, staged)
     except Refused:
         files.remove(staged)
@@ -62,22 +62,15 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
     """
     own = settings.copied
     try:
-        match artifact.kind:
-            case ArtifactKind.IMAGE:
-                _require_room(own.parent)
-                _take(settings, artifacts, artifact, own)
-            case ArtifactKind.URL:
-                _require_room(own.parent)
-                _download(settings, artifacts, artifact, own)
-            case ArtifactKind.PRE_STAGED:
-                source = _source(settings, artifacts, artifact)
-                _require_promised(digest := artifacts.digest(source), artifact)
-                lasts = settings.allowed is None or is_path_listed(str(source), settings.allowed)
-                if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
-                    return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
-                # It lacks the permission that staging would give it, or somebody may exchange it before it is run.
-                _require_room(own.parent)
-                _require_promised(artifacts.copy(source, own), artifact)
+        if artifact.kind is ArtifactKind.PRE_STAGED:
+            source = _source(settings, artifacts, artifact)
+            _require_promised(digest := artifacts.digest(source), artifact)
+            lasts = settings.allowed is None or is_path_listed(str(source), settings.allowed)
+            if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
+                return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
+            # It lacks the permission that staging would give it, or somebody may exchange it before it is run.
+        _require_room(own.parent)
+        _fetch(settings, artifacts, artifact, own)
         with own.open("rb") as file:
             digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
         return Replacement(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
@@ -90,21 +83,16 @@ def give_back(settings: AgentSettings) -> None:
     settings.copied.unlink(missing_ok=True)
 
 
-def _fetch(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, staged: PurePosixPath) -> None:
-    target = settings.on_host(staged)
+def _fetch(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
     match artifact.kind:
         case ArtifactKind.IMAGE:
             _take(settings, artifacts, artifact, target)
         case ArtifactKind.URL:
-            _download(settings, artifacts, artifact, target)
+            settings.require_allowed(artifact)
+            artifacts.download(artifact.url or "", target, Digest(artifact.sha256 or ""), settings.reach)
         case ArtifactKind.PRE_STAGED:
             source = _source(settings, artifacts, artifact)
             _require_promised(artifacts.copy(source, target), artifact)
-
-
-def _download(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
-    settings.require_allowed(artifact)
-    artifacts.download(artifact.url or "", target, Digest(artifact.sha256 or ""), settings.reach)
 
 
 def _source(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact) -> PurePosixPath:
@@ -135,21 +123,17 @@ def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact,
         taken = settings.taken(KUBELET_FROM_IMAGE)
         actual = artifacts.copy(artifacts.real(taken.parent) / taken.name, target)
     except CopyError as error:
-        raise _not_in_image(artifact, str(error)) from error
+        raise Refused(
+            Reason.ARTIFACT_UNAVAILABLE,
+            f"{artifact.path} could not be taken from {artifact.ref}: {error}; create another NodeUpgrade "
+            "with the right spec.artifact.image.path",
+        ) from error
     if artifact.sha256 not in {None, actual}:
         raise Refused(
             Reason.DIGEST_MISMATCH,
             f"the SHA-256 of {artifact.path} in {artifact.ref} is not {artifact.sha256}, which the NodeUpgrade "
             "promises; create another NodeUpgrade with the right digest",
         )
-
-
-def _not_in_image(artifact: TaskArtifact, why: str) -> Refused:
-    return Refused(
-        Reason.ARTIFACT_UNAVAILABLE,
-        f"{artifact.path} could not be taken from {artifact.ref}: {why}; create another NodeUpgrade "
-        "with the right spec.artifact.image.path",
-    )
 
 
 def _require_room(directory: Path) -> None:

@@ -80,8 +80,9 @@ class FilesAfter:
     """
 
     def __init__(self, now: FilesView, changed: Mapping[str, bytes]) -> None:
-        self.stamp, self.changed, self.immutable, self.entry = now.stamp, now.changed, now.immutable, now.entry
-        self.socket, self.sockets_in, self.usage, self.executable = now.socket, now.sockets_in, now.usage, now.executable
+        self.stamp, self.changed, self.immutable = now.stamp, now.changed, now.immutable
+        self.entry, self.executable, self.usage = now.entry, now.executable, now.usage
+        self.socket, self.sockets_in = now.socket, now.sockets_in
         self._now = now
         self._new = changed
 
