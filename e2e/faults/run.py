@@ -18,7 +18,7 @@ from e2e.lab.host import cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads import workload
-from nodeupgrade.adapters.crio.daemon import CRIO
+from nodeupgrade.adapters.crio.restart import CRIO
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
 from nodeupgrade.domain.node.journal import Journal, Mark, parse

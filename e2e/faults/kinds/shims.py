@@ -15,7 +15,7 @@ from e2e.lab import LabError
 from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
+from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG as CONFIG
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.failpoints import When, at
 

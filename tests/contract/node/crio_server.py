@@ -125,7 +125,7 @@ class CrioServer:
                 return  # it only asked whether anybody listens
             request += more
         path = request.split()[1].decode()
-        known = {"/info": self._info, "/config": self._configuration}
+        known = {"/config": self._configuration}
         known |= {"/debug/goroutines": self._goroutines} if self.shows_goroutines else {}
         body = known[path]().encode() if path in known else b"404"
         status = "200 OK" if path in known else "404 Not Found"
@@ -134,10 +134,6 @@ class CrioServer:
 
     def _goroutines(self) -> str:
         return WORKER.format(number=1) + "".join(SILENT.format(number=number) for number in {*self._silent})
-
-    def _info(self) -> str:
-        root = self._storage.shown
-        return json.dumps({"storage_driver": "overlay", "storage_root": root, "cgroup_driver": "systemd"})
 
     def answer(self, method: str, request: bytes, context: grpc.ServicerContext) -> Message:
         """Answer one method of the CRI."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.crio.daemon import UNIT
+from nodeupgrade.adapters.crio.restart import UNIT
 from nodeupgrade.adapters.crio.runtime import CrioRuntime
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import ProcessTable

@@ -6,7 +6,7 @@ from pathlib import Path
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import SOCKET, STORAGE
-from nodeupgrade.adapters.crio.daemon import UNIT
+from nodeupgrade.adapters.crio.restart import UNIT
 from nodeupgrade.adapters.crio.runtime import CrioRuntime
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import ProcessTable

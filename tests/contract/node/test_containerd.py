@@ -8,7 +8,7 @@ import pytest
 
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import store
-from nodeupgrade.adapters.containerd.daemon import ContainerdProgram
+from nodeupgrade.adapters.containerd.restart import ContainerdProgram
 from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId

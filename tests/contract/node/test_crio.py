@@ -10,7 +10,7 @@ import pytest
 
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.crio.daemon import UNIT
+from nodeupgrade.adapters.crio.restart import UNIT
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd.daemon import ContainerdProgram
+from nodeupgrade.adapters.containerd.restart import ContainerdProgram
 from nodeupgrade.adapters.crio.restart import CrioProgram
 from nodeupgrade.adapters.docker.restart import DockerdProgram
 from nodeupgrade.adapters.proc.processes import NodeProgram

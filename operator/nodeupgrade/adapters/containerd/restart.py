@@ -5,17 +5,22 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
-from nodeupgrade.adapters.containerd.daemon import DROP_IN, TUNED_CONFIG, UNIT, Configuration, ContainerdProgram
+from nodeupgrade.adapters.cri.restart import killed_with_unit, numbers
+from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import (
+    TRANSIENT_UNITS,
     NextStart,
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeKind,
     RuntimePlaces,
     RuntimeProcess,
     TuningFile,
@@ -23,6 +28,47 @@ from nodeupgrade.domain.node.runtime import (
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelet.flags import command_line
 from nodeupgrade.ports.files import FilesView
+
+UNIT = "containerd.service"
+TUNED_CONFIG = PurePosixPath("/run/nodeupgrade-containerd.toml")
+"""containerd's configuration during a run."""
+DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
+"""Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
+
+CONTAINERD = RuntimeKind(
+    name=SupportedRuntime.CONTAINERD,
+    unit=UNIT,
+    other_units=True,
+    tuning=(TUNED_CONFIG, DROP_IN),
+    exchangeable_socket=True,
+)
+
+Configuration: TypeAlias = Mapping[str, object]
+"""The complete configuration, as ``containerd config dump`` prints it."""
+
+
+class ContainerdProgram(NodeProgram):
+    """Runs containerd's program; needs no running daemon."""
+
+    VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
+    """The third word."""
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """Return the output of ``containerd … config dump``; ``None`` if it is not TOML.
+
+        Args:
+            command: command line that would start containerd.
+            text: standard input, for ``--config /dev/stdin``.
+
+        Raises:
+            TimedOut: the program does not end in time.
+            StepFailed: it ends with an error, or cannot be run.
+        """
+        printed = self.output((*command, "config", "dump"), text=text)
+        try:
+            return tomllib.loads(printed.decode())
+        except ValueError:
+            return None
 
 
 def find_next_start(
@@ -42,10 +88,9 @@ def find_next_start(
         unknown = str(error)
     except StepFailed as error:
         complaint = str(error)
-    starts_itself = not unit.program or PurePosixPath(unit.program).name == PROGRAM_NAME
     return NextStart(
         program=unit.program if start is None else start.program,
-        starter="" if starts_itself else unit.program,
+        starter="" if PurePosixPath(unit.program).name == PROGRAM_NAME else unit.program,
         as_it_runs=is_same_start(unit.command, command),
         places=places,
         complaint=complaint,
@@ -138,21 +183,10 @@ SHIM_PATH = "shim-binary-path"
 def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
     return RestartHazards(
-        unit=tuple(_shims_outlive_the_unit(seen)),
+        unit=killed_with_unit(seen.unit),
         pods=(*_pods_have_one_shim(seen.inventory), *_shims_are_installed(files, seen)),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
-
-
-def _shims_outlive_the_unit(seen: RuntimeAtWork) -> Iterator[Finding]:
-    """The shims, which are in the unit's control group, are spared."""
-    unit = seen.unit
-    if not unit.spares_others:
-        detail = (
-            f"unit {unit.name} has KillMode={unit.kill_mode}, so restarting it would kill every container; "
-            "set KillMode=process"
-        )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
 def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
@@ -192,7 +226,7 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
 
 
 def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:
-    version = _numbers(seen.info.version)
+    version = numbers(seen.info.version)
     for first, last, consequence in UNRESTARTABLE:
         if first <= version <= last:
             detail = f"{seen.info.name} {seen.info.version} {consequence}; upgrade it first"
@@ -214,12 +248,6 @@ def _shims_answer(seen: RuntimeAtWork) -> Iterator[Finding]:
         if container.process is None:
             detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
             yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: ``(1, 6, 20)`` for ``1.6.20~ds1``."""
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
 
 
 # Gives shims more time to answer a restarted containerd, and containerd less time to stop, during a run only.
@@ -247,11 +275,7 @@ def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) 
             f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"
         )
     try:
-        own = files.read(PurePosixPath(start.config))
-        # ``config dump`` fails without a configuration file, so a missing one is replaced by an empty one.
-        before = program.configuration(start.words(None if own is not None or start.named else STANDARD_INPUT))
-        if before is None:
-            return _unchanged(f"{start.program} does not show its configuration")
+        own, before = files.read(PurePosixPath(start.config)), _dump(files, program, start)
         if (current := limit_in(before)) != USUAL:
             return _unchanged(f"its configuration sets {current}")
         for config in candidates(start, own):

@@ -1,12 +1,14 @@
 """The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.adapters.containerd.daemon import CONTAINERD, ContainerdProgram, places
 from nodeupgrade.adapters.containerd.rescue_fragment import rendered, updates
+from nodeupgrade.adapters.containerd.restart import CONTAINERD, ContainerdProgram
 from nodeupgrade.adapters.containerd.store import NAMESPACE, MetadataStore, to_inventory
 from nodeupgrade.adapters.cri.client import Listing, Statuses, running
 from nodeupgrade.adapters.cri.connection import UnaryMethod
@@ -83,3 +85,16 @@ class ContainerdRuntime(CriRuntime):
             tasks = self.connection.call(LIST_TASKS, pb.ListTasksRequest()).tasks
             self._pids = {task.id or task.container_id: task.pid for task in tasks}
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
+
+
+def places(info: Mapping[str, str]) -> RuntimePlaces | None:
+    """Return containerd's directories and socket as the CRI plugin reports them; ``None`` if it does not."""
+    try:
+        configuration = json.loads(info["config"])
+        root, state, address = (configuration[key] for key in ("containerdRootDir", "stateDir", "containerdEndpoint"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not (root and state):
+        return None
+    # The plugin reports its own directory, which is one below containerd's.
+    return RuntimePlaces(root=str(root), state=str(PurePosixPath(state).parent), address=str(address))

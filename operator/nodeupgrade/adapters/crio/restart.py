@@ -10,12 +10,34 @@ from typing import Any
 
 from nodeupgrade.adapters.proc.processes import NodeProgram
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimeKind,
+    RuntimePlaces,
+    RuntimeProcess,
+)
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.files import FilesView
+
+UNIT = "crio.service"
+
+PROVEN = ("1.33", "1.34", "1.36")
+"""Minor versions of which nodes were upgraded there and back."""
+
+CRIO = RuntimeKind(
+    name=SupportedRuntime.CRIO,
+    unit=UNIT,
+    exchangeable_socket=True,
+    needs_free_path=True,
+    remembers_ends=True,
+    proven=PROVEN,
+)
 
 PROGRAM_NAME = "crio"
 CONFIG, DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
@@ -103,10 +125,9 @@ def find_next_start(
         complaint = str(error)
     config = _given(words, CONFIG_FLAGS, environment) or CONFIG
     drop_ins = _given(words, DROP_IN_FLAGS, environment) or DROP_INS
-    starts_itself = not unit.program or PurePosixPath(unit.program).name == PROGRAM_NAME
     return NextStart(
         program=words[0] if words else unit.program,
-        starter="" if starts_itself else unit.program,
+        starter="" if PurePosixPath(unit.program).name == PROGRAM_NAME else unit.program,
         as_it_runs=not unit.command or unit.command == running,
         places=found,
         complaint=complaint,

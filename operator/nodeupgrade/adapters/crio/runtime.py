@@ -1,16 +1,21 @@
 """The ContainerRuntime port (ports.runtime), implemented for CRI-O."""
 
+import http.client
 import re
+import time
+import tomllib
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.calls import UnixConnection
 from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
 from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.crio import restart
-from nodeupgrade.adapters.crio.daemon import CRIO, UNIT, CrioDaemon, ask, silent_clients
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
+from nodeupgrade.adapters.crio.restart import CRIO, UNIT
 from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory, unknown
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
@@ -34,7 +39,7 @@ class CrioRuntime(CriRuntime):
         super().__post_init__()
         self.program = restart.CrioProgram(self.prefix)
         self.store = SpecificationStore(self.files, self.processes.lives, self._storage)
-        self._daemon: CrioDaemon | None = None
+        self._configuration: restart.CrioConfiguration | None = None
         self._known = Known()
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -86,13 +91,13 @@ class CrioRuntime(CriRuntime):
             self.program,
             unit,
             running,
-            runs=self._asked().configuration,
+            runs=self._asked(),
             environment=(None if running is None else self.processes.environment(running.pid)) or {},
         )
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         silent = self.connection.retry(lambda: silent_clients(self.socket))
-        return restart.find_hazards(self.files, self._asked().configuration, seen, silent=silent)
+        return restart.find_hazards(self.files, self._asked(), seen, silent=silent)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         return rendered(str(self.socket), self.cri.listing_of_running(), changes)
@@ -103,12 +108,81 @@ class CrioRuntime(CriRuntime):
             self.services.start(UNIT)
         super().wait_until_answering(timeout)
 
-    def _asked(self) -> CrioDaemon:
-        self._daemon = self.connection.retry(lambda: ask(self.socket))
-        return self._daemon
+    def _asked(self) -> restart.CrioConfiguration:
+        self._configuration = self.connection.retry(lambda: ask(self.socket))
+        return self._configuration
 
     def _storage(self) -> PurePosixPath:
-        return (self._daemon or self._asked()).storage
+        return PurePosixPath(restart.places(self._configuration or self._asked()).root)
 
     def _places(self) -> RuntimePlaces:
-        return restart.places(self._asked().configuration)
+        return restart.places(self._asked())
+
+
+# What the running CRI-O says about itself over HTTP, on the same socket as the CRI.
+
+TIMEOUT_SECONDS = 5.0
+CONFIG, GOROUTINES = "/config", "/debug/goroutines"
+SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.MULTILINE)
+"""The goroutine of a client of whom it is not known yet whether it speaks HTTP/1 or gRPC: it has made no call."""
+TO_CALL_SECONDS = 0.5
+"""A client that connects in order to make a call has made it by then."""
+
+
+def ask(path: Path) -> restart.CrioConfiguration:
+    """Ask the CRI-O that listens on a socket how it is configured.
+
+    Raises:
+        Transient: it does not answer.
+        StepFailed: its answer makes no sense.
+    """
+    text = _get(path, CONFIG)
+    try:
+        found = restart.configured(tomllib.loads(text.decode()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StepFailed(
+            f"cannot read what CRI-O says about itself on {path}: {type(error).__name__} {error}"
+        ) from error
+    if not found.root.startswith("/") or not found.driver or "/" in found.driver:
+        raise StepFailed(f"cannot tell where CRI-O keeps its containers: it names {found.root!r} and {found.driver!r}")
+    return found
+
+
+def silent_clients(path: Path, *, patience: float = TO_CALL_SECONDS) -> int:
+    """Return how many clients are connected to the CRI-O that listens on a socket without having made a call.
+
+    A CRI-O that stops waits for each of them: it tells HTTP/1 and gRPC apart by what a client says first (cmux), and
+    has no time limit for that. Told by its goroutines. A CRI-O that does not show them is taken to have no such client.
+
+    Args:
+        patience: seconds that a client has to make a call.
+
+    Raises:
+        Transient: it does not answer.
+    """
+    if not (before := _silent(path)):
+        return 0
+    time.sleep(patience)
+    return len(before & _silent(path))
+
+
+def _silent(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(SILENT.findall(_get(path, GOROUTINES).decode(errors="replace")))
+    except StepFailed:
+        return frozenset()
+
+
+def _get(path: Path, what: str) -> bytes:
+    connection = UnixConnection(path, TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", what)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(f"GET {what} on {path} failed: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise StepFailed(f"GET {what} on {path} was answered with {answer.status} {answer.reason}")
+    return body

@@ -10,7 +10,7 @@ from shlex import quote
 from nodeupgrade.adapters.cri.client import changed
 from nodeupgrade.adapters.cri.stored import entry
 from nodeupgrade.adapters.docker.client import OURS
-from nodeupgrade.adapters.docker.daemon import SOCKET_UNIT, UNIT
+from nodeupgrade.adapters.docker.restart import SOCKET_UNIT, UNIT
 from nodeupgrade.adapters.docker.store import HASH_LABEL, LABELS, path_of
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function

@@ -7,14 +7,34 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.calls import translated
+from nodeupgrade.adapters.cri.restart import killed_with_unit
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimeKind,
+    RuntimePlaces,
+    RuntimeProcess,
+)
 from nodeupgrade.domain.node.systemd_units import UnitStatus
+
+UNIT = "docker.service"
+SOCKET_UNIT = "docker.socket"
+"""Starts the service as soon as anybody connects, so that it has to be stopped, too."""
+
+DOCKER = RuntimeKind(
+    name=SupportedRuntime.DOCKER,
+    unit=UNIT,
+    why_no_shield="its kubelet talks to Docker in Docker's own protocol, which the shield does not understand",
+    stops_for_rewriting=True,
+)
 
 
 class DockerdProgram(NodeProgram):
@@ -123,24 +143,13 @@ def _complaint(found: DockerdConfiguration, program: DockerdProgram, words: tupl
 def find_hazards(seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
     return RestartHazards(
-        unit=tuple(_only_dockerd_is_stopped(seen)),
+        unit=killed_with_unit(seen.unit),
         pods=tuple(_containers_have_shims(seen.inventory)),
         runtime=tuple(
             Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=f"{seen.info.name} {seen.info.version}: {objection}")
             for objection in seen.info.objections
         ),
     )
-
-
-def _only_dockerd_is_stopped(seen: RuntimeAtWork) -> Iterator[Finding]:
-    """Containerd and the shims, which may be in the unit's control group, are spared."""
-    unit = seen.unit
-    if not unit.spares_others:
-        detail = (
-            f"unit {unit.name} has KillMode={unit.kill_mode}, so that stopping it may kill every container; "
-            "set KillMode=process"
-        )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
 def _containers_have_shims(inventory: Inventory) -> Iterator[Finding]:

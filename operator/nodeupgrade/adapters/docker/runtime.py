@@ -1,27 +1,34 @@
 """The ContainerRuntime port (ports.runtime), implemented for Docker."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.calls import patiently
+from nodeupgrade.adapters.cri.restart import numbers
 from nodeupgrade.adapters.cri.runtime import NodeRuntime
 from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
-from nodeupgrade.adapters.docker.daemon import DOCKER, SOCKET_UNIT, UNIT, listener, objections, require_live_restore
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
+from nodeupgrade.adapters.docker.restart import DOCKER, SOCKET_UNIT, UNIT
 from nodeupgrade.adapters.docker.store import LabelStore
+from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
+from nodeupgrade.adapters.proc.sockets import listening, process_of, socket_at
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0
-NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+OLDEST = (18, 9)
+LIVE_RESTORE_OFF = (
+    "live-restore is not in effect, so stopping it would end every container; set live-restore to true in its "
+    "daemon.json, reload the unit, and restart it once at a time of your choice"
+)
 
 
 class DockerRuntime(NodeRuntime):
@@ -57,7 +64,7 @@ class DockerRuntime(NodeRuntime):
             cgroup_driver=about.get("CgroupDriver") or None,
             process=process,
             places=self._places(about, process),
-            objections=tuple(objections(about, _numbers(version))),
+            objections=tuple(objections(about, numbers(version))),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -158,7 +165,48 @@ class DockerRuntime(NodeRuntime):
         )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: ``(20, 10, 24)`` for ``20.10.24+dfsg1``."""
-    found = NUMBERS.match(version)
-    return tuple(int(part) for part in found.group().split(".")) if found else ()
+# The running dockerd: its process, and what it says against a restart.
+
+
+def listener(
+    endpoint: PurePosixPath, main_pid: int, processes: ProcessTable, files: FilesView
+) -> RuntimeProcess | None:
+    """Return the process that serves a socket; ``None`` if that cannot be told.
+
+    systemd listens, and passes the socket on, so that the kernel names systemd as the peer. What tells is who has the
+    socket open besides.
+    """
+    for inode in _listening(endpoint, processes, files):
+        for pid in (main_pid, *processes.pids()):
+            if pid not in {0, INIT} and inode in processes.sockets(pid):
+                return process_of(pid, processes)
+    return None
+
+
+def require_live_restore(info: Document) -> None:
+    """Check that containers survive the end of dockerd.
+
+    Raises:
+        StepFailed: they would not.
+    """
+    if info.get("LiveRestoreEnabled") is not True:
+        raise StepFailed(f"dockerd was not stopped: {LIVE_RESTORE_OFF}")
+
+
+def objections(info: Document, version: tuple[int, ...]) -> Iterator[str]:
+    """Yield what speaks against a restart of this dockerd."""
+    if info.get("LiveRestoreEnabled") is not True:
+        yield LIVE_RESTORE_OFF
+    swarm = info.get("Swarm")
+    state = swarm.get("LocalNodeState", "") if isinstance(swarm, dict) else ""
+    if state not in {"", "inactive"}:
+        yield f"it belongs to a swarm ({state}), whose containers do not survive a restart; leave the swarm"
+    if version[:2] < OLDEST:
+        yield f"it is older than {OLDEST[0]}.{OLDEST[1]:02}, and nobody has tried whether it keeps its containers"
+
+
+def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[int]:
+    """Yield the inodes of the sockets that listen at a path, which may have been bound by another name of it."""
+    for inode, bound in listening(processes.text(INIT, "net/unix")):
+        if bound == endpoint or (bound.name == endpoint.name and socket_at(bound, files) == endpoint):
+            yield inode

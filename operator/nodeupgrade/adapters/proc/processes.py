@@ -1,22 +1,23 @@
 """The node's processes, its programs, and the memory that they use."""
 
 import contextlib
-import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nodeupgrade.adapters.calls import translated
-from nodeupgrade.adapters.files.atomic import stamp
+from nodeupgrade.adapters.files.atomic import digest_of, stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.node.inventory import Process
+
+T = TypeVar("T")
 
 INIT = 1
 """PID of the node's init process."""
@@ -108,24 +109,20 @@ class ProcessTable:
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Return the path of a process's program; ``None`` if the process or that file is gone."""
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            target = str((self._root / str(pid) / "exe").readlink())
-            return None if target.endswith(DELETED) else PurePosixPath(target)
-        return None
+        target = self._of_program(pid, lambda program: str(program.readlink()))
+        return None if target is None or target.endswith(DELETED) else PurePosixPath(target)
 
     def program_stamp(self, pid: int) -> str | None:
         """Return device, inode, size and mtime of a process's program; ``None`` if it has none."""
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            return stamp((self._root / str(pid) / "exe").stat())
-        return None
+        return self._of_program(pid, lambda program: stamp(program.stat()))
 
     def program_digest(self, pid: int) -> Digest | None:
         """Return the SHA-256 of a process's program, even if its file was deleted; ``None`` if it has none."""
-        with (
-            contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError),
-            (self._root / str(pid) / "exe").open("rb") as program,
-        ):
-            return Digest(hashlib.file_digest(program, "sha256").hexdigest())
+        return self._of_program(pid, digest_of)
+
+    def _of_program(self, pid: int, look: Callable[[Path], T]) -> T | None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            return look(self._root / str(pid) / "exe")
         return None
 
     def units(self, pid: int) -> tuple[str, ...]:
@@ -139,23 +136,21 @@ class ProcessTable:
 
     def files_named(self, target: str, *, user: int) -> int:
         """Count the open files of a user's processes that are links to ``target``."""
-        return sum(self._named(process, target) for process in self._root.iterdir() if _belongs(process, user))
+        opened = (name for pid in self.pids() if self._belongs(pid, user) for name in self._opened(pid))
+        return sum(name == target for name in opened)
 
-    def _named(self, process: Path, target: str) -> int:
-        count = 0
-        with contextlib.suppress(OSError):  # it has ended, or keeps its files to itself
-            for opened in (process / "fd").iterdir():
+    def _belongs(self, pid: int, user: int) -> bool:
+        try:
+            return (self._root / str(pid)).stat().st_uid == user
+        except OSError:
+            return False
+
+    def _opened(self, pid: int) -> Iterator[str]:
+        """Yield what the open files of a process are links to; nothing if it has ended, or keeps them to itself."""
+        with contextlib.suppress(OSError):
+            for opened in (self._root / str(pid) / "fd").iterdir():
                 with contextlib.suppress(OSError):
-                    count += str(opened.readlink()) == target
-        return count
-
-    def has_open(self, pid: int, target: str) -> bool:
-        """Report whether a process has a file open that is a link to ``target``, such as ``socket:[123]``."""
-        return self._named(self._root / str(pid), target) > 0
-
-    def holders(self, target: str) -> tuple[int, ...]:
-        """Return the PIDs of all processes that have such a file open."""
-        return tuple(pid for pid in self.pids() if self.has_open(pid, target))
+                    yield str(opened.readlink())
 
     def pids(self) -> tuple[int, ...]:
         """Return the PIDs of all processes."""
@@ -163,12 +158,8 @@ class ProcessTable:
 
     def sockets(self, pid: int) -> frozenset[int]:
         """Return the inodes of the sockets that a process has open; empty if there is no such process."""
-        found = set()
-        with contextlib.suppress(OSError):  # it has ended
-            for opened in (self._root / str(pid) / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    found.add(str(opened.readlink()))
-        numbers = (name.removeprefix("socket:[").removesuffix("]") for name in found if name.startswith("socket:["))
+        names = (name for name in self._opened(pid) if name.startswith("socket:["))
+        numbers = (name.removeprefix("socket:[").removesuffix("]") for name in names)
         return frozenset(int(number) for number in numbers if number.isdecimal())
 
     def text(self, pid: int, name: str) -> str:
@@ -223,13 +214,6 @@ class ProcessTable:
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
         return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def _belongs(process: Path, user: int) -> bool:
-    try:
-        return process.name.isdecimal() and process.stat().st_uid == user
-    except OSError:
-        return False
 
 
 # Runs programs of the node to ask them something, from within an agent's pod too.

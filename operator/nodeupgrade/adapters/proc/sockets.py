@@ -94,13 +94,16 @@ def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:
 def _made_anew(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
     """Yield the paths, without symbolic links, of those of these sockets that listen at one."""
     for inode, path in listening(processes.text(INIT, "net/unix")):
-        if inode in own:
-            try:
-                found = files.socket(path)
-            except StepFailed:
-                continue
-            if found is not None:
-                yield found
+        if inode in own and (found := socket_at(path, files)) is not None:
+            yield found
+
+
+def socket_at(path: PurePosixPath, files: FilesView) -> PurePosixPath | None:
+    """Return the path of a socket without symbolic links; ``None`` if the path leads to none, or cannot be followed."""
+    try:
+        return files.socket(path)
+    except StepFailed:
+        return None
 
 
 def _mounted(
@@ -172,10 +175,13 @@ def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
         Transient: no process listens.
     """
     pid = processes.own_number(_listens(path))
-    words = None if pid is None else processes.arguments(pid)
-    if pid is None or not words:
-        return None
-    return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid))
+    return None if pid is None else process_of(pid, processes)
+
+
+def process_of(pid: int, processes: ProcessTable) -> RuntimeProcess | None:
+    """Return a process as that of a runtime; ``None`` if it has ended."""
+    words = processes.arguments(pid)
+    return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid)) if words else None
 
 
 def open_listener(path: Path) -> int | None:

@@ -2,8 +2,7 @@
 
 import tomllib
 
-from nodeupgrade.adapters.containerd.daemon import Configuration, ContainerdProgram
-from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL
+from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL, Configuration, ContainerdProgram
 from nodeupgrade.domain.errors import StepFailed, TimedOut
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.files import FilesView

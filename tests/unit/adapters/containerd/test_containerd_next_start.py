@@ -2,8 +2,7 @@
 
 import pytest
 
-from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG, Configuration
-from nodeupgrade.adapters.containerd.restart import find_next_start, is_same_start
+from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG, Configuration, find_next_start, is_same_start
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import NextStart, RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.docker import daemon
+from nodeupgrade.adapters.docker import runtime
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, address
 from nodeupgrade.adapters.docker.listing import details, nanoseconds, to_inventory
 from nodeupgrade.adapters.docker.store import HASH_LABEL
@@ -71,7 +71,7 @@ ENDPOINT = PurePosixPath("/run/docker.sock")
 def test_of_those_who_hold_the_socket_it_is_not_systemd(node: Node) -> None:
     node.process(70, "dockerd", 1, opened=("/dev/null", "socket:[17]"))
 
-    found = daemon.listener(ENDPOINT, 70, node.processes, node.files)
+    found = runtime.listener(ENDPOINT, 70, node.processes, node.files)
 
     assert found is not None
     assert (found.pid, found.words) == (70, ("/usr/sbin/dockerd",))
@@ -81,7 +81,7 @@ def test_another_process_than_the_units_is_named(node: Node) -> None:
     node.process(70, "dockerd", 1, opened=("socket:[18]",))
     node.process(71, "dockerd", 1, opened=("socket:[17]",))
 
-    found = daemon.listener(ENDPOINT, 70, node.processes, node.files)
+    found = runtime.listener(ENDPOINT, 70, node.processes, node.files)
 
     assert found is not None
     assert found.pid == 71
@@ -89,7 +89,7 @@ def test_another_process_than_the_units_is_named(node: Node) -> None:
 
 def test_where_nobody_holds_it_nobody_is_named(node: Node) -> None:
     node.process(70, "dockerd", 1, opened=("socket:[20]",))
-    assert daemon.listener(ENDPOINT, 70, node.processes, node.files) is None
+    assert runtime.listener(ENDPOINT, 70, node.processes, node.files) is None
 
 
 def test_the_address_of_a_pod_is_the_one_that_is_local_to_its_network(node: Node) -> None:
@@ -182,6 +182,6 @@ def test_details_of_another_form_are_an_error_in_words(broken: dict[str, Any]) -
     ],
 )
 def test_what_speaks_against_a_restart(info: dict[str, Any], version: tuple[int, ...], objects: list[str]) -> None:
-    found = list(daemon.objections(info, version))
+    found = list(runtime.objections(info, version))
     assert len(found) == len(objects)
     assert all(word in text for word, text in zip(objects, found, strict=True))

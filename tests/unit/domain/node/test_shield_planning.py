@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.daemon import CONTAINERD
+from nodeupgrade.adapters.containerd.restart import CONTAINERD
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest

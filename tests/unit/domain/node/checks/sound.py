@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from nodeupgrade.adapters.containerd.daemon import CONTAINERD
-from nodeupgrade.adapters.containerd.restart import find_hazards
+from nodeupgrade.adapters.containerd.restart import CONTAINERD, find_hazards
 from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId

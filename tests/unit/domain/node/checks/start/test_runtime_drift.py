@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.daemon import TUNED_CONFIG as CONFIG
+from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG as CONFIG
 from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nodeupgrade.adapters.containerd import daemon
+from nodeupgrade.adapters.containerd import runtime
 from nodeupgrade.domain.node.runtime import RuntimePlaces
 
 TOLD = {
@@ -29,4 +29,4 @@ TOLD = {
     ],
 )
 def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: RuntimePlaces | None) -> None:
-    assert daemon.places(info) == places
+    assert runtime.places(info) == places
