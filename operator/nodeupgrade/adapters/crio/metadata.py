@@ -6,7 +6,6 @@ starts. A container whose file it cannot read is *deleted* by a starting CRI-O, 
 is never parsed and serialized again: strings are replaced in the bytes, and everything else is proven to be unchanged.
 """
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.cri.stored import KEYS, HashText, OddMetadata
+from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.kubelethash import HashValue
@@ -107,42 +107,50 @@ CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSandbox:
+class StoredState:
     """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs."""
 
-    directory: PurePosixPath  # where it is on the node
-    state: bytes  # what CRI-O took that process for when it looked last
-    process: Process  # that process
+    directory: str  # where it is on the node
+    state: bytes  # what CRI-O took its process for when it looked last
+
+    def path(self, name: str) -> PurePosixPath:
+        """Return the path of a file in the directory."""
+        return PurePosixPath(self.directory) / name
 
     @property
-    def state_path(self) -> PurePosixPath:
-        """Path of the state."""
-        return self.directory / STATE
+    def ended(self) -> bool:
+        """Whether the state says that it ended, so that CRI-O asks nobody about it any more.
+
+        Raises:
+            OddMetadata: the state is not what CRI-O writes.
+        """
+        try:
+            document = json.loads(self.state)
+            return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
 
     @property
-    def marker(self) -> PurePosixPath:
-        """Path of the empty file by which CRI-O knows for good that the pod was stopped."""
-        return self.directory / STOPPED
+    def process(self) -> Process | None:
+        """The process; ``None`` if there is none, or it has ended.
+
+        Raises:
+            OddMetadata: the state is not what CRI-O writes.
+        """
+        try:
+            document = json.loads(self.state)
+            pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+        return None if not (pid and started) or self.ended else Process(pid=pid, started=started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredContainer:
+class StoredContainer(StoredState):
     """The files that CRI-O keeps of one container and reads when it starts."""
 
-    directory: PurePosixPath  # where they are on the node
     config: bytes  # the OCI specification, with the kubelet's annotations
-    state: bytes  # what CRI-O took it for when it looked last
-    sandbox: StoredSandbox | None = None  # the pod's own, if it has a process and was not stopped
-
-    @property
-    def config_path(self) -> PurePosixPath:
-        """Path of the specification."""
-        return self.directory / CONFIG
-
-    @property
-    def state_path(self) -> PurePosixPath:
-        """Path of the state."""
-        return self.directory / STATE
+    sandbox: StoredState | None = None  # the pod's own, if it has a process and was not stopped
 
 
 def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
@@ -151,19 +159,11 @@ def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
     Raises:
         OddMetadata: one of the files is not what CRI-O writes.
     """
-    is_ended(container_id, stored.state)
-    document: dict[str, object] = {
-        "directory": str(stored.directory),
-        "config": base64.b64encode(stored.config).decode(),
-        "state": base64.b64encode(stored.state).decode(),
-    }
-    if stored.sandbox is not None:
-        state = base64.b64encode(stored.sandbox.state).decode()
-        document["sandbox"] = {"directory": str(stored.sandbox.directory), "state": state}
+    _ = stored.ended  # which reads the state
     return BeforeImage(
         container_id=container_id,
         encoding=ENCODING,
-        data=json.dumps(document).encode(),
+        data=json.dumps(to_json(stored, strict=True)).encode(),
         hashes=StoredSpecification(container_id, stored.config).hashes(),
     )
 
@@ -177,48 +177,6 @@ def decoded(image: BeforeImage) -> StoredContainer:
     if image.encoding != ENCODING:
         raise OddMetadata(f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}")
     try:
-        document = json.loads(image.data)
-        return StoredContainer(
-            directory=PurePosixPath(str(document["directory"])),
-            config=base64.b64decode(document["config"], validate=True),
-            state=base64.b64decode(document["state"], validate=True),
-            sandbox=_sandbox(image.container_id, document.get("sandbox")),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return from_json(StoredContainer, json.loads(image.data), strict=True)
+    except ValueError as error:
         raise OddMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error
-
-
-def _sandbox(container_id: ContainerId, document: Mapping[str, str] | None) -> StoredSandbox | None:
-    if document is None:
-        return None
-    state = base64.b64decode(document["state"], validate=True)
-    return stored_sandbox(container_id, PurePosixPath(document["directory"]), state)
-
-
-def stored_sandbox(container_id: ContainerId, directory: PurePosixPath, state: bytes) -> StoredSandbox | None:
-    """Return what is stored of the pod of a container; ``None`` if it has no process of its own, or that has ended.
-
-    Raises:
-        OddMetadata: the state is not what CRI-O writes.
-    """
-    try:
-        document = json.loads(state)
-        pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise OddMetadata(f"cannot read the {STATE} of the pod of container {container_id}: {error}") from error
-    if not (pid and started) or is_ended(container_id, state):
-        return None
-    return StoredSandbox(directory=directory, state=state, process=Process(pid=pid, started=started))
-
-
-def is_ended(container_id: ContainerId, data: bytes) -> bool:
-    """Report whether a ``state.json`` says that the container ended, so that CRI-O asks nobody about it any more.
-
-    Raises:
-        OddMetadata: it is not what CRI-O writes.
-    """
-    try:
-        document = json.loads(data)
-        return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OddMetadata(f"cannot read the {STATE} of container {container_id}: {error}") from error

@@ -6,7 +6,7 @@ from shlex import quote
 
 from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
-from nodeupgrade.adapters.crio.metadata import decoded, is_ended
+from nodeupgrade.adapters.crio.metadata import CONFIG, STATE, STOPPED, decoded
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped
 from nodeupgrade.ports.runtime import BeforeImage
@@ -28,7 +28,7 @@ def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, St
 
 def _config(image: BeforeImage) -> Iterator[str]:
     before = decoded(image)
-    path, digest = quote(str(before.config_path)), sha256(before.config).hexdigest()
+    path, digest = quote(str(before.path(CONFIG))), sha256(before.config).hexdigest()
     yield f"    if [ -e {path} ]; then"
     yield piped(f"put {path} {digest}", before.config)
     yield "    fi"
@@ -36,9 +36,9 @@ def _config(image: BeforeImage) -> Iterator[str]:
 
 def _state(image: BeforeImage) -> Iterator[str]:
     before = decoded(image)
-    if is_ended(image.container_id, before.state):
+    if before.ended:
         return
-    path = quote(str(before.state_path))
+    path = quote(str(before.path(STATE)))
     yield f"    if taken_for_ended {path} && still_runs {quote(image.container_id)}; then"
     yield from _put_while_stopped(path, before.state)
     yield "    fi"
@@ -47,9 +47,10 @@ def _state(image: BeforeImage) -> Iterator[str]:
 def _pods(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Iterator[str]:
     pods = {pod.directory: pod for image, _ in changes if (pod := decoded(image).sandbox) is not None}
     for pod in pods.values():
-        path, marker = quote(str(pod.state_path)), quote(str(pod.marker))
-        condition = f"{{ [ -e {marker} ] || taken_for_ended {path}; }} && lives {pod.process.pid} {pod.process.started}"
-        yield f"    if {condition}; then"
+        if (process := pod.process) is None:
+            continue
+        path, marker = quote(str(pod.path(STATE))), quote(str(pod.path(STOPPED)))
+        yield f"    if {{ [ -e {marker} ] || taken_for_ended {path}; }} && lives {process.pid} {process.started}; then"
         yield from _put_while_stopped(path, pod.state)
         yield f"    rm -f {marker}"
         yield "    fi"

@@ -5,7 +5,7 @@ CRI-O reads ``config.json`` only when it starts and writes it only when it creat
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -15,13 +15,12 @@ from nodeupgrade.adapters.cri.stored import HashStore, OddMetadata
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
     STATE,
+    STOPPED,
     StoredContainer,
-    StoredSandbox,
     StoredSpecification,
+    StoredState,
     decoded,
     encoded,
-    is_ended,
-    stored_sandbox,
 )
 from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId
@@ -55,7 +54,7 @@ class SpecificationStore(HashStore[StoredSpecification]):
 
     def text(self, image: BeforeImage) -> StoredSpecification:
         before = decoded(image)
-        return StoredSpecification(image.container_id, before.config, before.config_path)
+        return StoredSpecification(image.container_id, before.config, before.path(CONFIG))
 
     def present(self, texts: Iterable[StoredSpecification]) -> Iterable[StoredSpecification]:
         for text in texts:
@@ -70,12 +69,14 @@ class SpecificationStore(HashStore[StoredSpecification]):
 
     def tidy_states(self, images: Iterable[BeforeImage]) -> None:
         """Remove what an interrupted reinstate() left beside the files of these images."""
-        for path in dict.fromkeys(path for image in images for path in _states(decoded(image))):
+        stored = list(map(decoded, images))
+        states = (each for one in stored for each in (one, one.sandbox) if each is not None)
+        for path in dict.fromkeys(each.path(STATE) for each in states):
             self._files.tidy(path)
 
     def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
         """Return the images of containers that CRI-O has come to take for ended, or their pods."""
-        return tuple(image for image in images if any(self._is_wrong(image, decoded(image))))
+        return tuple(image for image in images if any(self._is_wrong(decoded(image))))
 
     def reinstate(self, image: BeforeImage) -> None:
         """Store the states of the before-image again where CRI-O wrote down an end. CRI-O must be stopped.
@@ -84,27 +85,25 @@ class SpecificationStore(HashStore[StoredSpecification]):
             ContainerGone: there is no such container.
         """
         before = decoded(image)
-        if self._files.read(before.config_path) is None:
+        if self._files.read(before.path(CONFIG)) is None:
             raise self.text(image).gone()
-        container, sandbox = self._is_wrong(image, before)
+        container, sandbox = self._is_wrong(before)
         if container:
-            self._put(before.state_path, before.state, image.container_id)
+            self._put(before.path(STATE), before.state, image.container_id)
         if sandbox and before.sandbox is not None:
-            self._put(before.sandbox.state_path, before.sandbox.state, image.container_id)
-            self._files.remove(before.sandbox.marker)
+            self._put(before.sandbox.path(STATE), before.sandbox.state, image.container_id)
+            self._files.remove(before.sandbox.path(STOPPED))
 
-    def _is_wrong(self, image: BeforeImage, before: StoredContainer) -> tuple[bool, bool]:
+    def _is_wrong(self, before: StoredContainer) -> tuple[bool, bool]:
         """Report whether CRI-O has come to take a container for ended, and whether its pod, whose process lives."""
-        ran = not is_ended(image.container_id, before.state)
-        container = ran and self._says_ended(image, before.state_path)
-        pod = before.sandbox
-        if pod is None or not self._lives(pod.process):
+        container, pod = not before.ended and self._says_ended(before), before.sandbox
+        if pod is None or pod.process is None or not self._lives(pod.process):
             return container, False
-        return container, self._files.read(pod.marker) is not None or self._says_ended(image, pod.state_path)
+        return container, self._files.read(pod.path(STOPPED)) is not None or self._says_ended(pod)
 
-    def _says_ended(self, image: BeforeImage, path: PurePosixPath) -> bool:
-        now = self._files.read(path)
-        return now is not None and is_ended(image.container_id, now)
+    def _says_ended(self, before: StoredState) -> bool:
+        now = self._files.read(before.path(STATE))
+        return now is not None and replace(before, state=now).ended
 
     def _stored(self, storage: PurePosixPath, container_id: ContainerId) -> StoredContainer | None:
         directory = _directory(storage, container_id)
@@ -115,14 +114,16 @@ class SpecificationStore(HashStore[StoredSpecification]):
         if state is None:
             raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
         sandbox = self._sandbox(storage, container_id, config)
-        return StoredContainer(directory=directory, config=config, state=state, sandbox=sandbox)
+        return StoredContainer(directory=str(directory), config=config, state=state, sandbox=sandbox)
 
-    def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredSandbox | None:
+    def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredState | None:
         """Return what is stored of a container's pod, if that has a process of its own and was not stopped."""
         directory = _directory(storage, StoredSpecification(container_id, config).sandbox())
         state = self._files.read(directory / STATE)
-        found = None if state is None else stored_sandbox(container_id, directory, state)
-        return None if found is None or self._files.read(found.marker) is not None else found
+        found = None if state is None else StoredState(directory=str(directory), state=state)
+        if found is None or found.process is None or self._files.read(directory / STOPPED) is not None:
+            return None
+        return found
 
     def _put(self, path: PurePosixPath, data: bytes, container_id: ContainerId) -> None:
         self._files.write(path, data)
@@ -137,12 +138,6 @@ def _directory(storage: PurePosixPath, identity: str) -> PurePosixPath:
     if not NAME.fullmatch(identity):
         raise OddMetadata(f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's")
     return storage / identity / USER_DATA
-
-
-def _states(stored: StoredContainer) -> Iterator[PurePosixPath]:
-    yield stored.state_path
-    if stored.sandbox is not None:
-        yield stored.sandbox.state_path
 
 
 # Builds the Inventory of a node from the answers of the CRI, and from ``/proc``.

@@ -6,13 +6,13 @@ Only ``systemctl`` and ``curl`` are stand-ins. ``put`` and ``reinstate`` are cal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.adapters.cri.stored import wrong_hashes
-from nodeupgrade.adapters.crio.metadata import StoredContainer, StoredSpecification, encoded, stored_sandbox
+from nodeupgrade.adapters.crio.metadata import StoredContainer, StoredSpecification, StoredState, encoded
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
@@ -66,13 +66,13 @@ class Storage:
             pod = root / f"pod-{identity}" / "userdata"
             pod.mkdir(parents=True)
             (pod / "state.json").write_bytes(state(self.pods[identity]))
-            sandbox = stored_sandbox(ContainerId(identity), PurePosixPath(pod), state(self.pods[identity]))
+            sandbox = StoredState(directory=str(pod), state=state(self.pods[identity]))
             directory = root / identity / "userdata"
             directory.mkdir(parents=True)
             made = specification(identity, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox="s")
             config = go_json(made, indent=True).encode()
             self.before[identity] = config
-            stored = StoredContainer(directory=PurePosixPath(directory), config=config, state=RUNS, sandbox=sandbox)
+            stored = StoredContainer(directory=str(directory), config=config, state=RUNS, sandbox=sandbox)
             self.images.append(encoded(ContainerId(identity), stored))
             (directory / "config.json").write_bytes(StoredSpecification(ContainerId(identity), config).rewritten(NEW))
             (directory / "config.json").chmod(0o640)
