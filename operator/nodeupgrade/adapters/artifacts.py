@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from nodeupgrade.adapters.files.atomic import digest_of, fresh_beside, write_all
-from nodeupgrade.adapters.files.copying import copy
-from nodeupgrade.adapters.files.opening import opened, real
+from nodeupgrade.adapters.files.opening import copy, opened, real
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
@@ -46,7 +45,7 @@ class NodeArtifacts:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
-        return Digest(copy(self.root, source, Path(target)))
+        return copy(self.root, source, Path(target))
 
     def digest(self, source: PurePosixPath) -> Digest:
         with self._reading(source) as reader:
@@ -87,7 +86,6 @@ def download(
     timeout: float = 30.0,
     attempts: int = 4,
     pause: float = 1.0,
-    progress: Callable[[int], None] = lambda _received: None,
     disk: Disk = os,
 ) -> None:
     """Download ``url`` to ``target`` with mode 0755. The target appears complete and verified, or not at all.
@@ -103,7 +101,6 @@ def download(
         timeout: maximum seconds without a byte received.
         attempts: maximum number of attempts when the server or the connection fails.
         pause: seconds before the second attempt, doubled each time.
-        progress: called with the number of bytes received so far.
         disk: receives the system calls.
 
     Raises:
@@ -123,7 +120,7 @@ def download(
     try:
         with fresh_beside(target, mode=0o755, disk=disk) as fresh:
             opener = _opener(reach)
-            actual = retrying(_fetch, url, fresh, opener, disk=disk, limit=limit, timeout=timeout, progress=progress)
+            actual = retrying(_fetch, url, fresh, opener, disk=disk, limit=limit, timeout=timeout)
             if actual != expected:
                 raise Refused(
                     Reason.DIGEST_MISMATCH,
@@ -134,14 +131,7 @@ def download(
 
 
 def _fetch(
-    url: str,
-    fresh: int,
-    opener: urllib.request.OpenerDirector,
-    *,
-    disk: Disk,
-    limit: int,
-    timeout: float,
-    progress: Callable[[int], None],
+    url: str, fresh: int, opener: urllib.request.OpenerDirector, *, disk: Disk, limit: int, timeout: float
 ) -> Digest:
     """Download to an open file, overwriting what an earlier attempt left in it, and return the digest."""
     digest = hashlib.sha256()
@@ -157,7 +147,6 @@ def _fetch(
                     raise _refusal(url, f"it is larger than {limit} bytes")
                 digest.update(chunk)
                 write_all(fresh, chunk, disk=disk)
-                progress(received)
             if announced is not None and received != int(announced):
                 raise Transient(f"the connection ended after {received} of {announced} bytes")
     except OutOfReachError as error:

@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.proc.sockets import credentials
+from nodeupgrade.adapters.proc.sockets import peer_of
 
 # Says who a process is, for people.
 
@@ -53,14 +52,6 @@ PATIENCE_SECONDS = 20.0
 """How long a connection waits for the server behind the door."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The process that made a connection, at that time."""
-
-    pid: int  # in our PID namespace; 0 for a process outside of it
-    uid: int
-
-
 class Front:
     """Listens on one socket, and passes connections on to the server at another.
 
@@ -68,10 +59,10 @@ class Front:
         listen: path to listen on; whatever socket is there is replaced.
         server: path of the server's socket, which nobody else should be able to reach.
         runtime: returns the path of the runtime's socket, for connections without gRPC.
-        met: called with the credentials of each client; returns who that is.
+        met: called with the PID of each client, as of when it connected; returns who that is.
     """
 
-    def __init__(self, listen: Path, server: Path, runtime: Callable[[], Path], met: Callable[[Peer], str]) -> None:
+    def __init__(self, listen: Path, server: Path, runtime: Callable[[], Path], met: Callable[[int], str]) -> None:
         self._listen = listen
         self.server = server
         self._runtime = runtime
@@ -122,7 +113,7 @@ class Front:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what one client and its server say, until both have ended or one is lost."""
         with contextlib.suppress(OSError), self._closing(writer):
-            caller = self._met(Peer(*credentials(writer.get_extra_info("socket"))))
+            caller = self._met(peer_of(writer.get_extra_info("socket")))
             if not (beginning := await _beginning(reader)):  # it only asked whether anybody listens
                 return
             server = self.server if PREFACE.startswith(beginning) else self._runtime()

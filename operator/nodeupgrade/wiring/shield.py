@@ -51,7 +51,7 @@ def front_of(plan: RunPlan, exchange: Exchange) -> Front:
         exchange.shield,
         Path(own) / "calls.sock",
         exchange.upstream,
-        lambda peer: callers.described(processes, peer.pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
+        lambda pid: callers.described(processes, pid, kubelet=PurePosixPath(swap.path), unit=swap.unit),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.callers import UNKNOWN, Front, Peer, described
+from nodeupgrade.adapters.callers import UNKNOWN, Front, described
 from nodeupgrade.adapters.proc.processes import ProcessTable
 
 SIZE = 8 * 1024 * 1024
@@ -17,14 +17,14 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def door(directory: Path, serve: object, met: list[Peer] | None = None) -> AsyncIterator[Front]:
+async def door(directory: Path, serve: object, met: list[int] | None = None) -> AsyncIterator[Front]:
     """A door in front of a server."""
     server = await asyncio.start_unix_server(serve, str(directory / "server"))  # type: ignore[arg-type]
 
-    def meet(peer: Peer) -> str:
+    def meet(peer: int) -> str:
         if met is not None:
             met.append(peer)
-        return f"process {peer.pid}"
+        return f"process {peer}"
 
     front = Front(directory / "door", directory / "server", lambda: directory / "runtime", meet)
     await front.open()
@@ -80,12 +80,12 @@ async def test_the_server_sees_a_name_by_which_the_caller_is_known(tmp_path: Pat
         await reader.read(-1)
         writer.close()
 
-    met: list[Peer] = []
+    met: list[int] = []
     async with door(tmp_path, note, met) as front:
         _, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
         writer.write(PREFACE)
         name = await names.get()
-        assert met == [Peer(os.getpid(), os.getuid())]
+        assert met == [os.getpid()]
         assert (front.caller(name), front.caller("unix:")) == (f"process {os.getpid()}", None)
         writer.close()
         while front.caller(name) is not None:  # noqa: ASYNC110  # no event of ours tells

@@ -11,7 +11,7 @@ import pytest
 
 import nodeupgrade
 from nodeupgrade.adapters.bundle import build, store
-from nodeupgrade.adapters.files.copying import copy
+from nodeupgrade.adapters.files.opening import copy
 from nodeupgrade.agent.host import own_units
 from nodeupgrade.domain import bundle
 from nodeupgrade.ports.artifacts import CopyError

@@ -80,19 +80,17 @@ class CallGuard:
         self._off = True
 
     def unary(self, path: str) -> bool:
-        """Report whether a method is one of the CRI's with one request and one answer."""
         return is_unary(path)
 
     def concerns(self, path: str) -> bool:
-        """Report whether calls of a method may be refused."""
         return guarded(path) is not None
 
     def awaited(self, peer: str) -> bool:
-        """Report whether the end of the calls of a client is waited for: those of the kubelet."""
+        """Report whether a client is the kubelet."""
         return not self._around.caller(peer)
 
     async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
-        """Return the answer to a call that would harm a protected instance without an excuse."""
+        """Refuse what would harm a protected instance without an excuse."""
         method = guarded(path)
         if method is None or not self._judges():
             return None
@@ -290,51 +288,41 @@ def read(method: Method, request: bytes) -> RuntimeCall:
 def _read(method: Method, request: bytes) -> RuntimeCall:
     match method:
         case Method.STOP_CONTAINER:
-            return _of_container(method, pb.StopContainerRequest.FromString(request).container_id)
+            stopped = pb.StopContainerRequest.FromString(request)
+            return RuntimeCall(method=method, container=ContainerId(stopped.container_id))
         case Method.REMOVE_CONTAINER:
-            return _of_container(method, pb.RemoveContainerRequest.FromString(request).container_id)
+            removed = pb.RemoveContainerRequest.FromString(request)
+            return RuntimeCall(method=method, container=ContainerId(removed.container_id))
         case Method.STOP_POD_SANDBOX:
-            return _of_sandbox(method, pb.StopPodSandboxRequest.FromString(request).pod_sandbox_id)
+            ended = pb.StopPodSandboxRequest.FromString(request)
+            return RuntimeCall(method=method, sandbox=SandboxId(ended.pod_sandbox_id))
         case Method.REMOVE_POD_SANDBOX:
-            return _of_sandbox(method, pb.RemovePodSandboxRequest.FromString(request).pod_sandbox_id)
+            deleted = pb.RemovePodSandboxRequest.FromString(request)
+            return RuntimeCall(method=method, sandbox=SandboxId(deleted.pod_sandbox_id))
         case Method.RUN_POD_SANDBOX:
             made = pb.RunPodSandboxRequest.FromString(request).config.metadata
             return RuntimeCall(
                 method=method, pod=PodRef(namespace=made.namespace, name=made.name, uid=PodUid(made.uid))
             )
         case Method.CREATE_CONTAINER:
-            return _creation(pb.CreateContainerRequest.FromString(request))
+            created = pb.CreateContainerRequest.FromString(request)
+            return RuntimeCall(
+                method=method,
+                sandbox=SandboxId(created.pod_sandbox_id),
+                name=created.config.metadata.name,
+                mounts=tuple(mount.host_path for mount in created.config.mounts),
+            )
         case Method.UPDATE_CONTAINER_RESOURCES:
-            return _update(pb.UpdateContainerResourcesRequest.FromString(request))
+            updated = pb.UpdateContainerResourcesRequest.FromString(request)
+            unified = updated.linux.unified.get(MEMORY_MAX, "")
+            limits = (updated.linux.memory_limit_in_bytes, int(unified) if unified.isdecimal() else 0)
+            return RuntimeCall(
+                method=method,
+                container=ContainerId(updated.container_id),
+                memory=min((limit for limit in limits if limit > 0), default=0),
+            )
         case Method.EXEC_SYNC:
             executed = pb.ExecSyncRequest.FromString(request)
             return RuntimeCall(method=method, container=ContainerId(executed.container_id), command=tuple(executed.cmd))
         case never:
             assert_never(never)
-
-
-def _of_container(method: Method, container: str) -> RuntimeCall:
-    return RuntimeCall(method=method, container=ContainerId(container))
-
-
-def _of_sandbox(method: Method, sandbox: str) -> RuntimeCall:
-    return RuntimeCall(method=method, sandbox=SandboxId(sandbox))
-
-
-def _creation(request: pb.CreateContainerRequest) -> RuntimeCall:
-    return RuntimeCall(
-        method=Method.CREATE_CONTAINER,
-        sandbox=SandboxId(request.pod_sandbox_id),
-        name=request.config.metadata.name,
-        mounts=tuple(mount.host_path for mount in request.config.mounts),
-    )
-
-
-def _update(request: pb.UpdateContainerResourcesRequest) -> RuntimeCall:
-    unified = request.linux.unified.get(MEMORY_MAX, "")
-    limits = (request.linux.memory_limit_in_bytes, int(unified) if unified.isdecimal() else 0)
-    return RuntimeCall(
-        method=Method.UPDATE_CONTAINER_RESOURCES,
-        container=ContainerId(request.container_id),
-        memory=min((limit for limit in limits if limit > 0), default=0),
-    )

@@ -76,7 +76,7 @@ class NodeRuntime(ContainerRuntime):
         return self.program.version(unit.program) if unit.program else None
 
     def _is_down(self) -> bool:
-        return self.services.status(self.kind.unit).active_state in {"inactive", "failed"}
+        return self.services.status(self.kind.unit).down
 
 
 class CriRuntime(NodeRuntime):

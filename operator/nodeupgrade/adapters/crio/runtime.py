@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.calls import UnixConnection
-from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running
+from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running, running
 from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.crio import restart
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.restart import CRIO, UNIT
-from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory, unknown
+from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
@@ -54,9 +54,9 @@ class CrioRuntime(CriRuntime):
         containers, sandboxes = self._listed()
         if full:
             self._known.pids.clear()
-        new_containers, new_sandboxes = unknown(containers, sandboxes, self._known.pids)
-        of_containers = self.cri.container_statuses(new_containers, verbose=True)
-        of_sandboxes = self.cri.sandbox_statuses(new_sandboxes, verbose=True)
+        unknown = running(containers, sandboxes) - self._known.pids.keys()
+        of_containers = self.cri.container_statuses((c.id for c in containers if c.id in unknown), verbose=True)
+        of_sandboxes = self.cri.sandbox_statuses((s.id for s in sandboxes if s.id in unknown), verbose=True)
         self._known.learn(of_containers, of_sandboxes)
         if full:
             of_ended = self.cri.container_statuses(c.id for c in containers if not is_running(c))

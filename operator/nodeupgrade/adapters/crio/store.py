@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
-from nodeupgrade.adapters.cri.client import Listing, Statuses, inventory_of, is_ready, is_running, uses_host_network
+from nodeupgrade.adapters.cri.client import Listing, Statuses, inventory_of, uses_host_network
 from nodeupgrade.adapters.cri.stored import HashStore, OddMetadata
 from nodeupgrade.adapters.crio.metadata import (
     CONFIG,
@@ -205,14 +205,4 @@ def to_inventory(listing: Listing, statuses: Statuses, known: Known, processes: 
         pod_monitor=conmon,
         host_network=lambda _stat, sandbox: known.networks.get(sandbox, False),
         created=known.created,
-    )
-
-
-def unknown(
-    containers: tuple[cri.Container, ...], sandboxes: tuple[cri.PodSandbox, ...], known: Mapping[str, int]
-) -> tuple[list[str], list[str]]:
-    """Return the running containers and ready sandboxes whose process was not asked for yet."""
-    return (
-        [c.id for c in containers if is_running(c) and c.id not in known],
-        [s.id for s in sandboxes if is_ready(s) and s.id not in known],
     )

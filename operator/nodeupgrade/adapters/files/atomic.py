@@ -114,7 +114,7 @@ def is_regular(path: Path, disk: Disk = os) -> bool:
     """Report whether a path is a regular file; a symbolic link is not."""
     try:
         return stat.S_ISREG(disk.lstat(path).st_mode)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

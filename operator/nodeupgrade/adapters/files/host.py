@@ -166,7 +166,7 @@ class HostFiles:
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         with translated(f"cannot follow {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
-            return self.on_node(resolved) if self._is_regular(resolved) else None
+            return self.on_node(resolved) if is_regular(resolved, self._disk) else None
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
@@ -197,12 +197,6 @@ class HostFiles:
                 return ()
             names = self._disk.listdir(resolved)
             return tuple(directory / n for n in sorted(names) if self._is_socket(resolved / n))
-
-    def _is_regular(self, path: Path) -> bool:
-        try:
-            return is_regular(path, self._disk)
-        except NotADirectoryError:
-            return False
 
     def _is_socket(self, path: Path) -> bool:
         """Report whether a path itself is a socket; it may be gone by now."""

@@ -1,6 +1,7 @@
-"""Opens files that somebody else names or writes: regular files only, below a directory, through no link."""
+"""Opens and copies files that somebody else names or writes: regular files only, below a directory, through no link."""
 
 import errno
+import hashlib
 import os
 import stat
 from collections import deque
@@ -8,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.files.atomic import CHUNK, fresh_beside, write_all
 from nodeupgrade.api.node_files import KERNEL_DIRECTORIES
+from nodeupgrade.api.values import Digest
+from nodeupgrade.ports.artifacts import CopyError
 from nodeupgrade.ports.disk import Disk
 
 
@@ -41,12 +45,32 @@ def opened(root: Path, path: PurePosixPath) -> Iterator[int]:
     Raises:
         OSError: there is no such file, a link is on the way (ELOOP), or it is not a regular file (EINVAL).
     """
-    with _directory(root) as top, _closing(_find(top, path)) as found:
+    directory = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    with _closing(directory), _closing(_find(directory, path)) as found:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         # The very file that was looked at, which its name may not lead to any more.
         with _closing(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             yield file
+
+
+def copy(root: Path, source: PurePosixPath, destination: Path) -> Digest:
+    """Copy a regular file below ``root``, opened like that, atomically and durably; return the SHA-256 of the copy.
+
+    Raises:
+        CopyError: the source is missing, a link or not a regular file, or the destination cannot be written.
+    """
+    digest = hashlib.sha256()
+    try:
+        with opened(root, source) as file, fresh_beside(destination, mode=0o755) as fresh:
+            while chunk := os.read(file, CHUNK):
+                digest.update(chunk)
+                write_all(fresh, chunk)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CopyError(f"cannot copy {source} because it does not exist; check the path") from error
+    except OSError as error:
+        raise CopyError(f"cannot copy {source} to {destination}: {error.strerror or error}") from error
+    return Digest(digest.hexdigest())
 
 
 def _find(top: int, path: PurePosixPath) -> int:
@@ -62,12 +86,6 @@ def _find(top: int, path: PurePosixPath) -> int:
             os.close(here)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     return here
-
-
-@contextmanager
-def _directory(path: Path) -> Iterator[int]:
-    with _closing(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
-        yield descriptor
 
 
 @contextmanager

@@ -146,7 +146,15 @@ def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
         StepFailed: the cell could not be made, or the program did not end in time.
     """
     try:
-        order = _order(root, binary, trial)
+        order = {
+            "root": str(root),
+            "program": str(located(root, binary)),
+            "words": trial.words,
+            "environment": dict(trial.environment),
+            "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
+            "directories": trial.directories,
+            "seconds": SECONDS,
+        }
         done = subprocess.run(
             [*cell.INTERPRETER, cell.__file__],
             input=json.dumps(order).encode(),
@@ -165,18 +173,6 @@ def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
     if done.returncode < 0:
         raise StepFailed(f"{binary} did not end within {SECONDS} s")
     return output
-
-
-def _order(root: Path, binary: PurePosixPath, trial: TrialStart) -> dict[str, object]:
-    return {
-        "root": str(root),
-        "program": str(located(root, binary)),
-        "words": trial.words,
-        "environment": dict(trial.environment),
-        "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
-        "directories": trial.directories,
-        "seconds": SECONDS,
-    }
 
 
 def located(root: Path, binary: PurePosixPath) -> Path:

@@ -203,14 +203,13 @@ def open_listener(path: Path) -> int | None:
     return None
 
 
-def credentials(connection: socket.socket) -> tuple[int, int]:
-    """Return the PID and the UID of a connection's other end, of when it connected or began to listen.
+def peer_of(connection: socket.socket) -> int:
+    """Return the PID of a connection's other end, of when it connected or began to listen.
 
-    Returns:
-        PID 0 for a process outside of our PID namespace.
+    It is 0 for a process outside of our PID namespace.
     """
-    pid, uid, _ = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-    return pid, uid
+    pid, _uid, _gid = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return int(pid)
 
 
 def _listens(path: Path) -> int:
@@ -218,7 +217,7 @@ def _listens(path: Path) -> int:
         connection.settimeout(TIMEOUT_SECONDS)
         try:
             connection.connect(str(path))
-            return credentials(connection)[0]
+            return peer_of(connection)
         except OSError as error:
             raise Transient(f"cannot connect to {path} because {error.strerror or error}") from error
 

@@ -86,18 +86,23 @@ def kubelet_drop_in() -> str:
     return f"[Unit]\nWants={EXECUTOR}\nAfter={EXECUTOR}\n"
 
 
-def dead_man_unit() -> str:
-    """Return the timer that restarts the executor whenever it is gone."""
+def timer(does: str, unit: str, seconds: float, accuracy: str) -> str:
+    """Return a timer that starts a unit after so many seconds without it, again and again."""
     return f"""\
 [Unit]
-Description=nodeupgrade: brings the executor back while a run is unfinished
+Description=nodeupgrade: {does}
 
 [Timer]
-Unit={EXECUTOR}
-OnActiveSec={DEAD_MAN_SECONDS}
-OnUnitInactiveSec={DEAD_MAN_SECONDS}
-AccuracySec=1
+Unit={unit}
+OnActiveSec={seconds}
+OnUnitInactiveSec={seconds}
+AccuracySec={accuracy}
 """
+
+
+def dead_man_unit() -> str:
+    """Return the timer that restarts the executor whenever it is gone."""
+    return timer("brings the executor back while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
 
 
 def rescue_unit() -> str:
@@ -118,16 +123,8 @@ OOMScoreAdjust=-999
 
 def rescue_timer() -> str:
     """Return the timer that starts the rescue service every few seconds; it is started before the kubelet stops."""
-    return f"""\
-[Unit]
-Description=nodeupgrade: looks whether the executor still runs
-
-[Timer]
-Unit={rescue_script.UNIT}
-OnActiveSec={rescue_script.LOOK_SECONDS}
-OnUnitInactiveSec={rescue_script.LOOK_SECONDS}
-AccuracySec=500ms
-"""
+    what = "looks whether the executor still runs"
+    return timer(what, rescue_script.UNIT, rescue_script.LOOK_SECONDS, "500ms")
 
 
 def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
@@ -285,8 +282,7 @@ def state(services: ServiceManager, unit: str) -> str:
 
 def remain(files: FilesView, services: ServicesView) -> bool:
     """Report whether an executor is installed, or anything of a run is active although its file was removed."""
-    active = (services.status(unit).active_state not in {"inactive", "failed"} for unit in UNITS)
-    return files.read(_file(EXECUTOR)) is not None or any(active)
+    return files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS)
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> None:

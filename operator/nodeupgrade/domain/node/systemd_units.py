@@ -75,6 +75,11 @@ class UnitStatus:
         return self.load_state == "not-found" and self.active_state == "inactive"
 
     @property
+    def down(self) -> bool:
+        """Report whether none of its processes runs, nor is about to."""
+        return self.active_state in {"inactive", "failed"}
+
+    @property
     def running(self) -> bool:
         """Report whether a main process runs now."""
         return self.active_state in {"active", "reloading"} and self.main_pid > 0

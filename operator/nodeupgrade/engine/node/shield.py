@@ -84,11 +84,9 @@ def lack(node: Node, plan: RunPlan) -> Obstacle | None:
         now = node.clock.awake()
         calls = _wanted(node, started)
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
-            return (
-                None
-                if _evicts(node, plan)
-                else Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
-            )
+            if evicts(read_log(node, plan.swap.unit)):
+                return None
+            return Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         if now >= deadline + WAITS_SECONDS:
@@ -113,10 +111,6 @@ def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedC
 def _wanted(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
     """Return what a kubelet was refused since its start. Other callers do not repeat what they want."""
     return tuple(call for call in refused_since(node, started) if not call.caller)
-
-
-def _evicts(node: Node, plan: RunPlan) -> bool:
-    return evicts(read_log(node, plan.swap.unit))
 
 
 def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:

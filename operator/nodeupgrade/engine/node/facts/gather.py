@@ -250,11 +250,7 @@ def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
 def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:
     """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
     unit = unit_of(node, runtime)
-    return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
-
-
-def _is_up(services: ServicesView, unit: str) -> bool:
-    return services.status(unit).active_state not in {"inactive", "failed"}
+    return replace(unit, bound_by=tuple(name for name in unit.bound_by if not node.services.status(name).down))
 
 
 def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, StoredHashes]:

@@ -46,7 +46,6 @@ from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.services import ServicesView
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
@@ -144,26 +143,24 @@ LOCKS = tuple(
     )
 )
 REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
-ENDS_ALL = frozenset({"control-group", "mixed"})
-DOWN = frozenset({"inactive", "failed"})
 INIT = "1"
 
 
 def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     """Gather the facts about the host that are not known yet."""
-    files, unit = host.files, facts.kubelet.unit
+    files, unit, status = host.files, facts.kubelet.unit, host.services.status
     table = mounts(files)
     mount = holder(table, PurePosixPath(facts.readiness.layout.root))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return Surroundings(
-        ends_all=unit.kill_mode in ENDS_ALL,
+        ends_all=not unit.spares_others,
         systemd=host.services.version(),
         hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
         filesystem="" if mount is None else mount.kind,
-        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),
+        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and not status(name).down),
         daemons=tuple(_daemons(files, unit)),
-        package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
-        installers=tuple(name for name in INSTALLERS if host.services.status(name).fragment_path),
+        package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),
+        installers=tuple(name for name in INSTALLERS if status(name).fragment_path),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),
         package=package,
@@ -204,10 +201,6 @@ def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | Non
             return None
         found += owners
     return tuple(dict.fromkeys(found))
-
-
-def _runs(services: ServicesView, unit: str) -> bool:
-    return services.status(unit).active_state not in DOWN
 
 
 def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[Daemon]:

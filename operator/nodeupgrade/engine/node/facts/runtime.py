@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.node.checks.drift import Command, Start, command
+from nodeupgrade.domain.node.checks.drift import Start, command
 from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
@@ -206,12 +206,8 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
             f"nobody can tell with which command line {start.unit.name} would start the kubelet with the new "
             f"{', '.join(environment)}; write it as plain NAME=value lines, for a unit that starts the kubelet itself",
         )
-    gone = _set_by(before).keys() - after.environment.keys()
+    gone = (before.environment or {}).keys() - after.environment.keys()
     return replace(then, words=after.words[1:], sets=dict(after.environment), drops=frozenset(gone))
-
-
-def _set_by(known: Command) -> Mapping[str, str]:
-    return known.environment or {}
 
 
 def _is_directory(entry: FileEntry | None) -> bool:
