@@ -1,6 +1,7 @@
 """The Clock port: the node's clocks and the identity of its boot."""
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
@@ -8,15 +9,11 @@ from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 from nodeupgrade.domain.errors import Inconsistent
 
 
+@dataclass(frozen=True, slots=True)
 class NodeClock:
-    """Implements ports.clock.Clock.
+    """Implements ports.clock.Clock."""
 
-    Args:
-        processes: the node's processes.
-    """
-
-    def __init__(self, processes: ProcessTable) -> None:
-        self._processes = processes
+    processes: ProcessTable  # the node's
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -38,7 +35,7 @@ class NodeClock:
         Raises:
             Inconsistent: the node's ``/proc`` shows no init process.
         """
-        init = self._processes.process(INIT)
+        init = self.processes.process(INIT)
         if init is None:
             raise Inconsistent("cannot identify this boot because /proc shows no process 1; run with the host's PIDs")
-        return BootIdentity(f"{self._processes.boot_id()}:{init.started}")
+        return BootIdentity(f"{self.processes.boot_id()}:{init.started}")

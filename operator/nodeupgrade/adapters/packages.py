@@ -3,6 +3,8 @@
 import fcntl
 import os
 import struct
+import subprocess
+from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.calls import patiently, translated
@@ -37,33 +39,20 @@ ENGLISH = {"LC_ALL": "C"}
 _FLOCK = "hhqqi4x"
 
 
+@dataclass(frozen=True, slots=True)
 class NodePackages:
-    """The package managers of the node whose root directory is mounted at the root of ``files``.
+    """The package managers of the node whose root directory is mounted at the root of ``files``."""
 
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
-        admindir: the database, as a program that is run with this prefix sees it.
-        patience: seconds for which a call is repeated while somebody else has locked the database.
-    """
-
-    def __init__(
-        self,
-        files: HostFiles,
-        processes: ProcessTable,
-        *,
-        prefix: tuple[str, ...] = (),
-        admindir: PurePosixPath = DATABASE,
-        patience: float = 10.0,
-    ) -> None:
-        self._files = files
-        self._processes = processes
-        self._program = NodeProgram(prefix, timeout=SECONDS)
-        self._admindir = admindir
-        self._patience = patience
+    files: HostFiles
+    processes: ProcessTable
+    _: KW_ONLY
+    prefix: tuple[str, ...] = ()  # of commands, for example ``("chroot", "/host")`` in a pod
+    admindir: PurePosixPath = DATABASE  # the database, as a program that is run with this prefix sees it
+    patience: float = 10.0  # seconds for which a call is repeated while somebody else has locked the database
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
         try:
-            done = self._program.run((*RPM_QUERY, str(path)), environment=ENGLISH)
+            done = self._run((*RPM_QUERY, str(path)))
         except (OSError, StepFailed):
             return None
         output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
@@ -71,32 +60,35 @@ class NodePackages:
 
     def state(self) -> DpkgState:
         return DpkgState(
-            runs=self._files.executable(PROGRAM),
-            interrupted=any(path.name.isdecimal() for path in self._files.list(UPDATES)),
+            runs=self.files.executable(PROGRAM),
+            interrupted=any(path.name.isdecimal() for path in self.files.list(UPDATES)),
             user=self._user(),
         )
 
     def selection(self, package: Package) -> Selection | None:
-        found = record_of(self._files.read(STATUS) or b"", package.name, package.architecture)
+        found = record_of(self.files.read(STATUS) or b"", package.name, package.architecture)
         return None if found is None else found.selection
 
     def select(self, package: Package, selection: Selection) -> None:
         """Have dpkg enter what is wanted of a package, and read it back: a name that it does not know is no error."""
-        patiently(lambda: self._select(package, selection), self._patience, pause=0.5)
+        patiently(lambda: self._select(package, selection), self.patience, pause=0.5)
         if (found := self.selection(package)) != selection:
             raise StepFailed(f"dpkg has {found or 'nothing'} on record for {package.specific} instead of {selection}")
 
     def _select(self, package: Package, selection: Selection) -> None:
-        words = (str(PROGRAM), f"--admindir={self._admindir}", "--set-selections")
+        words = (str(PROGRAM), f"--admindir={self.admindir}", "--set-selections")
         text = f"{package.specific} {selection}\n".encode()
         with translated(f"cannot run {PROGRAM}"):
-            done = self._program.run(words, text=text, environment=ENGLISH)
+            done = self._run(words, text)
         if done.returncode == 0:
             return
         said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
         if LOCKED in said:
             raise Transient(f"{self._user() or ANOTHER} works with the database of dpkg, which is locked meanwhile")
         raise StepFailed(f"dpkg does not set {package.specific} to {selection}: {said}")
+
+    def _run(self, words: tuple[str, ...], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return NodeProgram(self.prefix, timeout=SECONDS).run(words, text=text, environment=ENGLISH)
 
     def _user(self) -> str:
         """Return who works with the database; empty if nobody does."""
@@ -106,7 +98,7 @@ class NodePackages:
         """Return who has locked a file; empty if nobody has. The lock is looked at and not taken."""
         with translated(f"cannot ask who has locked {lock}"):
             try:
-                descriptor = os.open(self._files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                descriptor = os.open(self.files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError:
                 return ""
             try:
@@ -116,5 +108,5 @@ class NodePackages:
                 os.close(descriptor)
         if kind == fcntl.F_UNLCK:
             return ""
-        stat = self._processes.stat(pid)  # PID 0: in another PID namespace
+        stat = self.processes.stat(pid)  # PID 0: in another PID namespace
         return ANOTHER if stat is None else f"{stat.command} (process {pid})"

@@ -33,22 +33,16 @@ NAME = re.compile(r"[0-9A-Za-z]+")
 USER_DATA = "userdata"
 
 
+@dataclass(frozen=True, slots=True)
 class SpecificationStore(HashStore[StoredSpecification]):
-    """The files in CRI-O's storage.
+    """The files in CRI-O's storage."""
 
-    Args:
-        files: the node's files.
-        lives: reports whether a process still runs, according to the kernel.
-        storage: returns the directory with one directory for each container.
-    """
-
-    def __init__(self, files: Files, lives: Callable[[Process], bool], storage: Callable[[], PurePosixPath]) -> None:
-        self._files = files
-        self._lives = lives
-        self._storage = storage
+    files: Files  # the node's
+    lives: Callable[[Process], bool]  # reports whether a process still runs, according to the kernel
+    storage: Callable[[], PurePosixPath]  # returns the directory with one directory for each container
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        storage = self._storage()
+        storage = self.storage()
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
         return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
 
@@ -58,9 +52,9 @@ class SpecificationStore(HashStore[StoredSpecification]):
 
     def present(self, texts: Iterable[StoredSpecification]) -> Iterable[StoredSpecification]:
         for text in texts:
-            if (data := self._files.read(text.path)) is None:
+            if (data := self.files.read(text.path)) is None:
                 raise text.gone()
-            self._files.tidy(text.path)
+            self.files.tidy(text.path)
             yield replace(text, data=data)
 
     def put(self, texts: Iterable[StoredSpecification]) -> None:
@@ -72,7 +66,7 @@ class SpecificationStore(HashStore[StoredSpecification]):
         stored = list(map(decoded, images))
         states = (each for one in stored for each in (one, one.sandbox) if each is not None)
         for path in dict.fromkeys(each.path(STATE) for each in states):
-            self._files.tidy(path)
+            self.files.tidy(path)
 
     def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
         """Return the images of containers that CRI-O has come to take for ended, or their pods."""
@@ -85,32 +79,32 @@ class SpecificationStore(HashStore[StoredSpecification]):
             ContainerGone: there is no such container.
         """
         before = decoded(image)
-        if self._files.read(before.path(CONFIG)) is None:
+        if self.files.read(before.path(CONFIG)) is None:
             raise self.text(image).gone()
         container, sandbox = self._is_wrong(before)
         if container:
             self._put(before.path(STATE), before.state, image.container_id)
         if sandbox and before.sandbox is not None:
             self._put(before.sandbox.path(STATE), before.sandbox.state, image.container_id)
-            self._files.remove(before.sandbox.path(STOPPED))
+            self.files.remove(before.sandbox.path(STOPPED))
 
     def _is_wrong(self, before: StoredContainer) -> tuple[bool, bool]:
         """Report whether CRI-O has come to take a container for ended, and whether its pod, whose process lives."""
         container, pod = not before.ended and self._says_ended(before), before.sandbox
-        if pod is None or pod.process is None or not self._lives(pod.process):
+        if pod is None or pod.process is None or not self.lives(pod.process):
             return container, False
-        return container, self._files.read(pod.path(STOPPED)) is not None or self._says_ended(pod)
+        return container, self.files.read(pod.path(STOPPED)) is not None or self._says_ended(pod)
 
     def _says_ended(self, before: StoredState) -> bool:
-        now = self._files.read(before.path(STATE))
+        now = self.files.read(before.path(STATE))
         return now is not None and replace(before, state=now).ended
 
     def _stored(self, storage: PurePosixPath, container_id: ContainerId) -> StoredContainer | None:
         directory = _directory(storage, container_id)
-        config = self._files.read(directory / CONFIG)
+        config = self.files.read(directory / CONFIG)
         if config is None:
             return None
-        state = self._files.read(directory / STATE)
+        state = self.files.read(directory / STATE)
         if state is None:
             raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
         sandbox = self._sandbox(storage, container_id, config)
@@ -119,15 +113,15 @@ class SpecificationStore(HashStore[StoredSpecification]):
     def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredState | None:
         """Return what is stored of a container's pod, if that has a process of its own and was not stopped."""
         directory = _directory(storage, StoredSpecification(container_id, config).sandbox())
-        state = self._files.read(directory / STATE)
+        state = self.files.read(directory / STATE)
         found = None if state is None else StoredState(directory=str(directory), state=state)
-        if found is None or found.process is None or self._files.read(directory / STOPPED) is not None:
+        if found is None or found.process is None or self.files.read(directory / STOPPED) is not None:
             return None
         return found
 
     def _put(self, path: PurePosixPath, data: bytes, container_id: ContainerId) -> None:
-        self._files.write(path, data)
-        if self._files.read(path) != data:
+        self.files.write(path, data)
+        if self.files.read(path) != data:
             raise StepFailed(
                 f"cannot trust {path} of container {container_id} because it does not hold what was just "
                 "written; the bytes to put back are in the journal"

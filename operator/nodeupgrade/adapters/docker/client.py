@@ -8,6 +8,7 @@ import http.client
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -25,19 +26,14 @@ OURS = quote(json.dumps({"label": [TYPE_LABEL]}))
 SERVER_ERROR = 500
 
 
+@dataclass(frozen=True, slots=True)
 class EngineClient:
-    """Reads from dockerd. Changes nothing.
+    """Reads from dockerd. Changes nothing."""
 
-    Args:
-        path: dockerd's socket.
-        timeout: seconds for one call.
-        patience: seconds for which a call is repeated while dockerd is unavailable.
-    """
-
-    def __init__(self, path: Path, *, timeout: float = 10.0, patience: float = 2.0) -> None:
-        self._path = path
-        self._timeout = timeout
-        self._patience = patience
+    path: Path  # dockerd's socket
+    _: KW_ONLY
+    timeout: float = 10.0  # seconds for one call
+    patience: float = 2.0  # seconds for which a call is repeated while dockerd is unavailable
 
     def version(self) -> Document:
         """Return what dockerd says about its program.
@@ -86,16 +82,16 @@ class EngineClient:
 
     def _all(self, paths: list[str], *, timeout: float | None = None, patience: float | None = None) -> list[Any]:
         """Send requests one after the other on one connection; ``None`` stands for what does not exist."""
-        seconds = self._patience if patience is None else patience
-        return patiently(lambda: self._once(paths, timeout or self._timeout), seconds)
+        seconds = self.patience if patience is None else patience
+        return patiently(lambda: self._once(paths, timeout or self.timeout), seconds)
 
     def _once(self, paths: list[str], timeout: float) -> list[Any]:
-        connection = UnixConnection(self._path, timeout)
+        connection = UnixConnection(self.path, timeout)
         try:
             return [_answer(connection, path) for path in paths]
         except (OSError, http.client.HTTPException) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-            raise Transient(f"dockerd does not answer on {self._path}: {reason}") from error
+            raise Transient(f"dockerd does not answer on {self.path}: {reason}") from error
         finally:
             connection.close()
 

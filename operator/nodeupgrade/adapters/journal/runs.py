@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,28 +41,22 @@ UNTOLD = "untold"
 KEPT = 5
 
 
+@dataclass(frozen=True, slots=True)
 class RunStore:
-    """The runs in one directory. Implements ports.journal.AgentRuns and ExecutorRuns.
+    """The runs in one directory. Implements ports.journal.AgentRuns and ExecutorRuns."""
 
-    Args:
-        root: the directory, as this process sees it; created when needed, readable by root only.
-        kept: how many finished runs to keep.
-        disk: receives the system calls.
-        lock: locks other processes out of a journal that is being written.
-    """
-
-    def __init__(self, root: Path, *, kept: int = KEPT, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
-        self._root = root
-        self._disk = disk
-        self._kept = kept
-        self._lock = lock
+    root: Path  # the directory, as this process sees it; created when needed, readable by root only
+    _: KW_ONLY
+    kept: int = KEPT  # how many finished runs to keep
+    disk: Disk = os  # receives the system calls
+    lock: Callable[[int], None] = lock  # locks other processes out of a journal that is being written
 
     def write_plan(self, plan: RunPlan) -> None:
         directory = self._directory(plan.run_id)
         document = to_json(plan, strict=True)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         with translated(f"cannot write the plan of run {plan.run_id}"):
-            make_directory(directory, mode=0o700, disk=self._disk)
+            make_directory(directory, mode=0o700, disk=self.disk)
             self._write(directory / UNTOLD, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
 
@@ -85,7 +80,7 @@ class RunStore:
 
     def discard(self, run: RunId) -> None:
         directory = self._directory(run)
-        if not exists(directory, self._disk):
+        if not exists(directory, self.disk):
             return
         try:
             with translated(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
@@ -93,8 +88,8 @@ class RunStore:
                 if journal.load().records:
                     raise Inconsistent(f"run {run} has begun and cannot be forgotten")
                 with suppress(FileNotFoundError):
-                    self._disk.unlink(directory / PLAN)
-                sync_directory(directory, self._disk)
+                    self.disk.unlink(directory / PLAN)
+                sync_directory(directory, self.disk)
         except BusyError as error:
             raise Inconsistent(f"run {run} is just being begun and cannot be forgotten") from error
 
@@ -105,10 +100,10 @@ class RunStore:
         return plan
 
     def read_journal(self, run: RunId) -> Journal:
-        return read_journal(self._directory(run) / JOURNAL, disk=self._disk)
+        return read_journal(self._directory(run) / JOURNAL, disk=self.disk)
 
     def open_journal(self, run: RunId) -> FileJournal:
-        return FileJournal(self._directory(run) / JOURNAL, disk=self._disk, lock=self._lock)
+        return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock)
 
     def unfinished(self) -> RunId | None:
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
@@ -131,13 +126,13 @@ class RunStore:
         return [run for run in self._runs() if task_run(run) == wanted]
 
     def is_reported(self, run: RunId) -> bool:
-        return not exists(self._directory(run) / UNTOLD, self._disk)
+        return not exists(self._directory(run) / UNTOLD, self.disk)
 
     def mark_reported(self, run: RunId) -> None:
         directory = self._directory(run)
         with translated(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
-            self._disk.unlink(directory / UNTOLD)
-            sync_directory(directory, self._disk)
+            self.disk.unlink(directory / UNTOLD)
+            sync_directory(directory, self.disk)
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal are kept for a person.
@@ -147,21 +142,21 @@ class RunStore:
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
-            drop_reserve(self._directory(run) / JOURNAL, disk=self._disk)
+            drop_reserve(self._directory(run) / JOURNAL, disk=self.disk)
             with suppress(StepFailed):
-                scrub(self._directory(run) / JOURNAL, disk=self._disk)
-        for run in finished[: max(0, len(finished) - self._kept)]:
+                scrub(self._directory(run) / JOURNAL, disk=self.disk)
+        for run in finished[: max(0, len(finished) - self.kept)]:
             with suppress(OSError):
                 self._forget(self._directory(run))
 
     # The messages of agent and executor.
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        self._write(self._root / run / TROUBLE, message.encode())
+        self._write(self.root / run / TROUBLE, message.encode())
 
     def trouble(self, run: RunId) -> str | None:
         try:
-            return self._read(self._root / run / TROUBLE).decode(errors="replace")
+            return self._read(self.root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
             return None
 
@@ -169,7 +164,7 @@ class RunStore:
         self._write(self._directory(run) / ABORT, b"")
 
     def abort_requested(self, run: RunId) -> bool:
-        return exists(self._directory(run) / ABORT, self._disk)
+        return exists(self._directory(run) / ABORT, self.disk)
 
     def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
         known = self.deleted_pods(run)
@@ -181,7 +176,7 @@ class RunStore:
         return self.deleted_pods(run)
 
     def deleted_pods_wanted(self, run: RunId) -> bool:
-        return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
+        return exists(self._directory(run) / DELETIONS_WANTED, self.disk)
 
     def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
         """Return the pods that were deleted since the run began, as reported by the agent so far."""
@@ -200,7 +195,7 @@ class RunStore:
         return self.newcomers(run)
 
     def newcomers_wanted(self, run: RunId) -> bool:
-        return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
+        return exists(self._directory(run) / NEWCOMERS_WANTED, self.disk)
 
     def newcomers(self, run: RunId) -> Newcomers | None:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
@@ -214,7 +209,7 @@ class RunStore:
         return self._message(run, GUARD, GuardReport) or GuardReport()
 
     def handing_over(self, run: RunId) -> bool:
-        return exists(self._directory(run) / GUARD, self._disk)
+        return exists(self._directory(run) / GUARD, self.disk)
 
     def rescue(self, run: RunId) -> Rescue:
         """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
@@ -225,7 +220,7 @@ class RunStore:
         return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
-        return exists(self._directory(run) / GO_ON, self._disk)
+        return exists(self._directory(run) / GO_ON, self.disk)
 
     def beat(self, run: RunId) -> None:
         with suppress(OSError):
@@ -246,37 +241,37 @@ class RunStore:
 
     def _runs(self) -> list[RunId]:
         """Return the runs with a plan, oldest first."""
-        names = self._disk.listdir(self._root) if exists(self._root, self._disk) else []
-        plans = [plan for name in names if exists(plan := self._root / name / PLAN, self._disk)]
-        return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self._disk.stat(p).st_mtime_ns, p))]
+        names = self.disk.listdir(self.root) if exists(self.root, self.disk) else []
+        plans = [plan for name in names if exists(plan := self.root / name / PLAN, self.disk)]
+        return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self.disk.stat(p).st_mtime_ns, p))]
 
     def _forget(self, directory: Path) -> None:
         """Remove a run: its plan first and durably, since a plan without a journal is a run to be begun."""
-        names = self._disk.listdir(directory)
+        names = self.disk.listdir(directory)
         if PLAN in names:
-            self._disk.unlink(directory / PLAN)
-            sync_directory(directory, self._disk)
+            self.disk.unlink(directory / PLAN)
+            sync_directory(directory, self.disk)
         for name in sorted({*names} - {PLAN}):
-            self._disk.unlink(directory / name)
-        self._disk.rmdir(directory)
+            self.disk.unlink(directory / name)
+        self.disk.rmdir(directory)
 
     def _ask(self, run: RunId, question: str) -> None:
         path = self._directory(run) / question
         with suppress(OSError):  # an unwritten question just gets no answer
-            if not exists(path, self._disk):
+            if not exists(path, self.disk):
                 self._write(path, b"")
 
     def _directory(self, run: RunId) -> Path:
         if run in {"", ".", ".."} or "/" in run:
             raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
-        return self._root / run
+        return self.root / run
 
     def _read(self, path: Path) -> bytes:
-        return b"".join(read_chunks(path, disk=self._disk))
+        return b"".join(read_chunks(path, disk=self.disk))
 
     def _write(self, path: Path, data: bytes) -> None:
-        with fresh_beside(path, mode=0o600, disk=self._disk) as fresh:
-            write_all(fresh, data, disk=self._disk)
+        with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:
+            write_all(fresh, data, disk=self.disk)
 
 
 def _checksum(document: object) -> str:

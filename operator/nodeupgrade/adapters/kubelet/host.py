@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -21,44 +22,24 @@ SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
 
 
+@dataclass(frozen=True, slots=True)
 class HostKubelet:
-    """The kubelet of the node that this runs on.
+    """The kubelet of the node that this runs on."""
 
-    Args:
-        processes: the node's processes.
-        healthz: URL of the health endpoint (healthzBindAddress and healthzPort in the kubelet's configuration).
-        prefix: command prefix for the kubelet's program, for example ``("chroot", "/host")`` in a pod.
-        healthz_timeout: seconds to wait for the health endpoint; it answers at once or not at all.
-        program_timeout: seconds for the program to print its version.
-        token: file with the service account's token, for requests to the kubelet's server.
-        root: mount point of the node's root directory.
-    """
-
-    def __init__(
-        self,
-        processes: ProcessTable,
-        *,
-        healthz: str = HEALTHZ,
-        prefix: tuple[str, ...] = (),
-        healthz_timeout: float = 1.0,
-        program_timeout: float = 60.0,
-        token: Path = identity.TOKEN,
-        root: Path = Path("/"),
-    ) -> None:
-        self._processes = processes
-        self._healthz = urlsplit(healthz)
-        self._prefix = prefix
-        self._healthz_timeout = healthz_timeout
-        self._program_timeout = program_timeout
-        self._token = token
-        self._root = root
+    processes: ProcessTable  # the node's
+    _: KW_ONLY
+    healthz: str = HEALTHZ  # URL of its health endpoint (healthzBindAddress and healthzPort in its configuration)
+    prefix: tuple[str, ...] = ()  # of commands that run its program, for example ``("chroot", "/host")`` in a pod
+    healthz_timeout: float = 1.0  # seconds to wait for the health endpoint; it answers at once or not at all
+    program_timeout: float = 60.0  # seconds for the program to print its version
+    token: Path = identity.TOKEN  # file with the service account's token, for requests to the kubelet's server
+    root: Path = Path("/")  # mount point of the node's root directory
 
     def healthy(self) -> bool:
-        connection = http.client.HTTPConnection(
-            self._healthz.hostname or "127.0.0.1", self._healthz.port, timeout=self._healthz_timeout
-        )
+        url = urlsplit(self.healthz)
+        connection = http.client.HTTPConnection(url.hostname or "127.0.0.1", url.port, timeout=self.healthz_timeout)
         try:
-            connection.request("GET", self._healthz.path)
+            connection.request("GET", url.path)
             answer = connection.getresponse()
             return answer.status == http.client.OK and answer.read(16) == b"ok"
         except (OSError, http.client.HTTPException):
@@ -67,47 +48,47 @@ class HostKubelet:
             connection.close()
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        arguments = self._processes.arguments(pid)
+        arguments = self.processes.arguments(pid)
         if not arguments:
             raise Transient(f"cannot read the arguments of process {pid} because it is gone; look for the new one")
         return arguments
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        return self._processes.executable(pid)
+        return self.processes.executable(pid)
 
     def environment(self, pid: int) -> dict[str, str]:
-        if (environment := self._processes.environment(pid)) is None:
+        if (environment := self.processes.environment(pid)) is None:
             raise Transient(f"cannot read the environment of process {pid} because it is gone; look for the new one")
         return environment
 
     def started(self, pid: int) -> float:
         """Return the present time minus the age of the process: changes to the clock since then do not distort it."""
-        if (process := self._processes.process(pid)) is None:
+        if (process := self.processes.process(pid)) is None:
             raise Transient(f"cannot tell when process {pid} was started because it is gone; look for the new one")
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
 
     def configz(self, where: ServingEndpoint) -> Answer:
         """Send the service account's token, and only to the kubelet itself."""
-        return identity.configz(where, self._token)
+        return identity.configz(where, self.token)
 
     def inotify_instances(self) -> int:
         """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
-        return self._processes.files_named("anon_inode:inotify", user=0)
+        return self.processes.files_named("anon_inode:inotify", user=0)
 
     def program_stamp(self, pid: int) -> str | None:
-        stamp = self._processes.program_stamp(pid) if pid > 0 else None
-        program = self._processes.executable(pid)
-        if stamp == self._processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
+        stamp = self.processes.program_stamp(pid) if pid > 0 else None
+        program = self.processes.executable(pid)
+        if stamp == self.processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
             return None
         return stamp
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
-        return isolated(self._root, binary, trial)
+        return isolated(self.root, binary, trial)
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         try:
-            with located(self._root, binary).open("rb") as program:
+            with located(self.root, binary).open("rb") as program:
                 return program.read(len(ELF)) == ELF
         except FileNotFoundError:
             return False
@@ -117,16 +98,16 @@ class HostKubelet:
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         try:
             done = subprocess.run(
-                [*self._prefix, str(binary), *arguments, "--version"],
+                [*self.prefix, str(binary), *arguments, "--version"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=self._program_timeout,
+                timeout=self.program_timeout,
                 check=False,
                 cwd="/",
             )
         except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{binary} --version did not end within {self._program_timeout:g} s") from error
+            raise StepFailed(f"{binary} --version did not end within {self.program_timeout:g} s") from error
         except OSError as error:
             return CANNOT_RUN, f"cannot run {binary} because {error.strerror or error}"
         return done.returncode, done.stdout.decode(errors="replace")

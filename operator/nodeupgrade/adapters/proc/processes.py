@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, TypeVar
 
@@ -62,23 +62,20 @@ def parse_stat(text: str) -> Stat:
     return Stat(pid=int(pid), command=command, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
 
 
+@dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """Processes as one mounted ``/proc`` shows them.
+    """Processes as one mounted ``/proc`` shows them."""
 
-    Args:
-        root: mount point of the node's procfs. Its PIDs belong to the PID namespace in which it was mounted, so
-            ``/proc/PID/root/proc`` shows the processes of another node under their own PIDs.
-    """
-
-    def __init__(self, root: Path = Path("/proc")) -> None:
-        self._root = root
+    # Mount point of the node's procfs. Its PIDs belong to the PID namespace in which it was mounted, so
+    # ``/proc/PID/root/proc`` shows the processes of another node under their own PIDs.
+    root: Path = Path("/proc")
 
     def stat(self, pid: int) -> Stat | None:
         """Return the status of a process; ``None`` if there is none with this PID."""
         if pid <= 0:
             return None
         try:
-            text = self._read(f"{self._root}/{pid}/stat")
+            text = self._read(f"{self.root}/{pid}/stat")
         except (FileNotFoundError, ProcessLookupError):
             return None
         return parse_stat(text.decode(errors="replace"))
@@ -122,13 +119,13 @@ class ProcessTable:
 
     def _of_program(self, pid: int, look: Callable[[Path], T]) -> T | None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            return look(self._root / str(pid) / "exe")
+            return look(self.root / str(pid) / "exe")
         return None
 
     def units(self, pid: int) -> tuple[str, ...]:
         """Return the systemd units that a process belongs to, by its control group, the innermost last."""
         with contextlib.suppress(OSError):
-            lines = (self._root / str(pid) / "cgroup").read_text(errors="replace").splitlines()
+            lines = (self.root / str(pid) / "cgroup").read_text(errors="replace").splitlines()
             groups = [line.split(":", 2) for line in lines if line.count(":") >= 2]
             path = next((path for _, names, path in groups if names in {"", "name=systemd"} and path != "/"), "")
             return tuple(part for part in path.split("/") if part.endswith(UNITS))
@@ -141,20 +138,20 @@ class ProcessTable:
 
     def _belongs(self, pid: int, user: int) -> bool:
         try:
-            return (self._root / str(pid)).stat().st_uid == user
+            return (self.root / str(pid)).stat().st_uid == user
         except OSError:
             return False
 
     def _opened(self, pid: int) -> Iterator[str]:
         """Yield what the open files of a process are links to; nothing if it has ended, or keeps them to itself."""
         with contextlib.suppress(OSError):
-            for opened in (self._root / str(pid) / "fd").iterdir():
+            for opened in (self.root / str(pid) / "fd").iterdir():
                 with contextlib.suppress(OSError):
                     yield str(opened.readlink())
 
     def pids(self) -> tuple[int, ...]:
         """Return the PIDs of all processes."""
-        return tuple(sorted(int(process.name) for process in self._root.iterdir() if process.name.isdecimal()))
+        return tuple(sorted(int(process.name) for process in self.root.iterdir() if process.name.isdecimal()))
 
     def sockets(self, pid: int) -> frozenset[int]:
         """Return the inodes of the sockets that a process has open; empty if there is no such process."""
@@ -165,7 +162,7 @@ class ProcessTable:
     def text(self, pid: int, name: str) -> str:
         """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
         try:
-            return (self._root / str(pid) / name).read_text(errors="surrogateescape")
+            return (self.root / str(pid) / name).read_text(errors="surrogateescape")
         except OSError:
             return ""
 
@@ -175,7 +172,7 @@ class ProcessTable:
         Raises:
             OSError: there is no such process.
         """
-        return os.open(self._root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(self.root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
 
     def own_number(self, pid: int) -> int | None:
         """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
@@ -193,13 +190,13 @@ class ProcessTable:
     def network(self, pid: int) -> str | None:
         """Return the name of a process's network namespace; ``None`` if there is no such process."""
         try:
-            return str((self._root / str(pid) / "ns" / "net").readlink())
+            return str((self.root / str(pid) / "ns" / "net").readlink())
         except (FileNotFoundError, ProcessLookupError):
             return None
 
     def _content(self, pid: int, name: str) -> bytes | None:
         try:
-            return (self._root / str(pid) / name).read_bytes()
+            return (self.root / str(pid) / name).read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -213,28 +210,22 @@ class ProcessTable:
 
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
-        return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return (self.root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 # Runs programs of the node to ask them something, from within an agent's pod too.
 
 
+@dataclass(frozen=True, slots=True)
 class NodeProgram:
-    """Runs programs of the node.
-
-    Attributes:
-        VERSION: its first group is the version in the output of ``--version``, where that is asked for.
-
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call; those that are asked usually take 0.1.
-    """
+    """Runs programs of the node."""
 
     VERSION: ClassVar[re.Pattern[str]]
+    """Its first group is the version in the output of ``--version``, where that is asked for."""
 
-    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._prefix = prefix
-        self._timeout = timeout
+    prefix: tuple[str, ...] = ()  # of each command, for example ``("chroot", "/host")`` in a pod
+    _: KW_ONLY
+    timeout: float = 10.0  # seconds for one call; those that are asked usually take 0.1
 
     def run(
         self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
@@ -252,17 +243,17 @@ class NodeProgram:
         """
         try:
             return subprocess.run(
-                [*self._prefix, *words],
+                [*self.prefix, *words],
                 input=text,
                 capture_output=True,
-                timeout=self._timeout,
+                timeout=self.timeout,
                 check=False,
                 cwd="/",
                 env={**os.environ, **(environment or {})},
             )
         except subprocess.TimeoutExpired as error:
             invocation = " ".join(words[1:][-2:])
-            raise TimedOut(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error
+            raise TimedOut(f"{words[0]} {invocation} did not end within {self.timeout:g} s") from error
 
     def version(self, program: str) -> str | None:
         """Return the version of the program at that path; ``None`` if it prints none.

@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from pathlib import Path, PurePosixPath
 
@@ -37,17 +38,13 @@ class _SilentError(StepFailed):
     """Systemd went away with the call."""
 
 
+@dataclass(frozen=True, slots=True)
 class Systemctl:
-    """Runs ``systemctl`` and ``journalctl``.
+    """Runs ``systemctl`` and ``journalctl``."""
 
-    Args:
-        prefix: command prefix, for example ``("chroot", "/host")`` in a pod that mounts the host there.
-        timeout: seconds for one call. A stop may take the unit's TimeoutStopSec, 90 s by default.
-    """
-
-    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 120.0) -> None:
-        self._prefix = prefix
-        self._timeout = timeout
+    prefix: tuple[str, ...] = ()  # of each command, for example ``("chroot", "/host")`` in a pod that mounts the host
+    _: KW_ONLY
+    timeout: float = 120.0  # seconds for one call; a stop may take the unit's TimeoutStopSec, 90 s by default
 
     def run(self, *arguments: str) -> str:
         """Run ``systemctl`` and return its output.
@@ -121,10 +118,10 @@ class Systemctl:
         self, arguments: tuple[str, ...], program: str = "systemctl", limit: float = inf
     ) -> subprocess.CompletedProcess[str]:
         call = f"{program} {' '.join(arguments)}"
-        timeout = min(self._timeout, limit)
+        timeout = min(self.timeout, limit)
         try:
             return subprocess.run(
-                [*self._prefix, program, *arguments],
+                [*self.prefix, program, *arguments],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
