@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.proc.processes import ProcessTable
@@ -52,25 +53,18 @@ PATIENCE_SECONDS = 20.0
 """How long a connection waits for the server behind the door."""
 
 
+@dataclass(eq=False, slots=True)
 class Front:
-    """Listens on one socket, and passes connections on to the server at another.
+    """Listens on one socket, and passes connections on to the server at another."""
 
-    Args:
-        listen: path to listen on; whatever socket is there is replaced.
-        server: path of the server's socket, which nobody else should be able to reach.
-        runtime: returns the path of the runtime's socket, for connections without gRPC.
-        met: called with the PID of each client, as of when it connected; returns who that is.
-    """
-
-    def __init__(self, listen: Path, server: Path, runtime: Callable[[], Path], met: Callable[[int], str]) -> None:
-        self._listen = listen
-        self.server = server
-        self._runtime = runtime
-        self._met = met
-        self._callers: dict[str, str] = {}
-        self._connected: set[asyncio.StreamWriter] = set()
-        self._accepting: asyncio.Server | None = None
-        self._own: tuple[int, int] | None = None
+    listen: Path  # path to listen on; whatever socket is there is replaced
+    server: Path  # path of the server's socket, which nobody else should be able to reach
+    runtime: Callable[[], Path]  # returns the path of the runtime's socket, for connections without gRPC
+    met: Callable[[int], str]  # called with the PID of each client, as of when it connected; returns who that is
+    _callers: dict[str, str] = field(default_factory=dict)
+    _connected: set[asyncio.StreamWriter] = field(default_factory=set)
+    _accepting: asyncio.Server | None = None
+    _own: tuple[int, int] | None = None
 
     async def open(self) -> None:
         """Accept connections from now on.
@@ -78,7 +72,7 @@ class Front:
         Raises:
             OSError: it cannot listen.
         """
-        self._accepting = await asyncio.start_unix_server(self._pass_on, str(self._listen), backlog=BACKLOG)
+        self._accepting = await asyncio.start_unix_server(self._pass_on, str(self.listen), backlog=BACKLOG)
         self._own = self._inode()
 
     def caller(self, peer: str) -> str | None:
@@ -90,7 +84,7 @@ class Front:
         if self._accepting is not None:
             self._accepting.close()
         if self._own is not None and self._own == self._inode():
-            self._listen.unlink(missing_ok=True)
+            self.listen.unlink(missing_ok=True)
 
     def hang_up(self) -> None:
         """End every connection, once what was sent has been delivered."""
@@ -105,7 +99,7 @@ class Front:
 
     def _inode(self) -> tuple[int, int] | None:
         try:
-            status = self._listen.stat()
+            status = self.listen.stat()
         except FileNotFoundError:
             return None
         return status.st_dev, status.st_ino
@@ -113,10 +107,10 @@ class Front:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what one client and its server say, until both have ended or one is lost."""
         with contextlib.suppress(OSError), self._closing(writer):
-            caller = self._met(peer_of(writer.get_extra_info("socket")))
+            caller = self.met(peer_of(writer.get_extra_info("socket")))
             if not (beginning := await _beginning(reader)):  # it only asked whether anybody listens
                 return
-            server = self.server if PREFACE.startswith(beginning) else self._runtime()
+            server = self.server if PREFACE.startswith(beginning) else self.runtime()
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
             connection.bind("")  # the kernel chooses a name
             name = f"unix-abstract:{connection.getsockname()[1:].decode()}"

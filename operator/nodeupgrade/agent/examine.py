@@ -65,13 +65,13 @@ class Asked:
     files: tuple[NewFile, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Examiner:
     """Examines one node for one task."""
 
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._host = host
+    settings: AgentSettings
+    kube: NodeSideKube
+    host: HostView
 
     def running(self, task: Task) -> gather.RunningKubelet:
         """Return the running kubelet.
@@ -79,7 +79,7 @@ class Examiner:
         Raises:
             Refused: the kubelet does not run as the unit that the task names.
         """
-        return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
+        return gather.running_kubelet(self.host.services, self.host.kubelet, task.spec.kubelet.unit)
 
     def program(self, task: Task) -> PurePosixPath:
         """Return the path of the running kubelet's program.
@@ -96,9 +96,9 @@ class Examiner:
             Refused: how the kubelet is configured cannot be told.
             UnavailableError: the API server's own addresses cannot be read.
         """
-        settings, where = self._settings, None
+        settings, where = self.settings, None
         if settings.artifact_pod is not None:
-            layout = await asyncio.to_thread(gather.kubelet_layout, self._host.files, self.running(task))
+            layout = await asyncio.to_thread(gather.kubelet_layout, self.host.files, self.running(task))
             where = volume_on_node(layout.root, settings.artifact_pod)
         hosts = (*settings.api_servers, *await self._api_servers(task))
         return replace(settings, from_image=where, reach=reach_of(settings.allowed, hosts))
@@ -106,7 +106,7 @@ class Examiner:
     async def _api_servers(self, task: Task) -> tuple[str, ...]:
         if task.spec.artifact.kind is not ArtifactKind.URL:
             return ()
-        return addresses_of(API_SERVER, await self._kube.list_services((API_SERVER.partition("/")[0],)))
+        return addresses_of(API_SERVER, await self.kube.list_services((API_SERVER.partition("/")[0],)))
 
     async def settled(self, asked: Asked) -> Examination:
         """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
@@ -132,8 +132,8 @@ class Examiner:
     async def _look(self, asked: Asked) -> Examination:
         """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
         began = time.monotonic()
-        node_object = await self._kube.get_node(self._settings.node)
-        pods = await self._kube.list_pods_on_node(self._settings.node)
+        node_object = await self.kube.get_node(self.settings.node)
+        pods = await self.kube.list_pods_on_node(self.settings.node)
         clients = await self._clients(asked.task, pods)
         examination = await asyncio.to_thread(self._examine, asked, node_object, pods, clients)
         log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(pods))
@@ -148,12 +148,12 @@ class Examiner:
         if risk is Risk.NONE or not places:
             return Clients(risk=risk)
         try:
-            clients = Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+            clients = Clients(risk=risk, services=answering(await self.kube.list_services(places)))
         except NodeUpgradeError as error:
             log.info("endpoints_read_failed", error=str(error))
             clients = Clients(risk=risk, unread=str(error))
         try:
-            return replace(clients, dependants=dependants(await self._kube.list_dependants(places)))
+            return replace(clients, dependants=dependants(await self.kube.list_dependants(places)))
         except NodeUpgradeError as error:
             log.info("dependants_read_failed", error=str(error))
             return replace(clients, unread_dependants=str(error))
@@ -163,13 +163,13 @@ class Examiner:
         runtime = view_node(dict(node_object)).runtime_name
         running = replace(self.running(asked.task), runtime=runtime)
         program = _program(running)
-        layout = gather.kubelet_layout(self._host.files, running)
-        start = drift.look(self._host, running, layout, node_object)
+        layout = gather.kubelet_layout(self.host.files, running)
+        start = drift.look(self.host, running, layout, node_object)
         found_drift = find(start, spec.kubelet.configuration_drift)
         if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
             running = replace(running, words=found_drift.words)
-            layout = gather.kubelet_layout(self._host.files, running)
-        node = self._host.node(layout.endpoint, layout.runtime)
+            layout = gather.kubelet_layout(self.host.files, running)
+        node = self.host.node(layout.endpoint, layout.runtime)
         request = RunRequest(
             spec=spec,
             run_id=asked.attempt,
@@ -187,16 +187,16 @@ class Examiner:
             node_object=node_object,
             pods=pods,
             clients=clients,
-            then=next_start(self._host.files, running.words, asked.files, start) if asked.files else None,
+            then=next_start(self.host.files, running.words, asked.files, start) if asked.files else None,
         )
         facts = replace(
             facts,
             drift=found_drift,
-            volumes=look_at_volumes(self._host, facts),
-            around=look_at_surroundings(self._host, facts),
-            unusable_credentials=unusable_credentials(self._host, facts),
+            volumes=look_at_volumes(self.host, facts),
+            around=look_at_surroundings(self.host, facts),
+            unusable_credentials=unusable_credentials(self.host, facts),
         )
-        return examine(request, facts, layout, manifests(self._host.files, layout))
+        return examine(request, facts, layout, manifests(self.host.files, layout))
 
 
 def _program(running: gather.RunningKubelet) -> PurePosixPath:

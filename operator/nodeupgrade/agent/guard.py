@@ -7,7 +7,7 @@ and the run can still be called off as usual.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from uuid import uuid4
 
@@ -36,22 +36,14 @@ FRESH_SECONDS = 20.0
 log = structlog.get_logger()
 
 
+@dataclass(eq=False, slots=True)
 class Guard:
-    """Obtains the guard of one node.
+    """Obtains the guard of one node."""
 
-    Attributes:
-        report: the state of the guard, as reported in the task's status.
-    """
-
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._host = host
-        self.report = GuardReport()
-
-    def recall(self, report: GuardReport) -> None:
-        """Restore the report that was recorded when the plan was handed over."""
-        self.report = report
+    settings: AgentSettings
+    kube: NodeSideKube
+    host: Host
+    report: GuardReport = field(default_factory=GuardReport)  # its state, as reported in the task's status
 
     def lacking(self, task: Task) -> bool:
         """Report whether the run must not go on because a required guard is not in force."""
@@ -67,7 +59,7 @@ class Guard:
         Raises:
             Released: the task does not ask for the run any more.
         """
-        clock = self._host.clock
+        clock = self.host.clock
         while True:
             await self._ask(plan, reporter)
             asked, task = clock.monotonic(), await reporter.read()
@@ -89,12 +81,12 @@ class Guard:
 
     async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
         try:
-            exposure = exposure_seconds(await self._kube.list_pods_on_node(self._settings.node))
+            exposure = exposure_seconds(await self.kube.list_pods_on_node(self.settings.node))
         except NodeUpgradeError as error:
             log.info("exposure_unknown", error=str(error))
             exposure = 0
         self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
-        await reporter.report_until_accepted(staged_status(self._settings.run_id, plan))
+        await reporter.report_until_accepted(staged_status(self.settings.run_id, plan))
 
     def _conclude(self, answer: InForce | NotInForce) -> None:
         detail = answer.why if isinstance(answer, NotInForce) else ""
@@ -104,14 +96,14 @@ class Guard:
 
     async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | None:
         """Try the guard until it is in force or the time is up; return ``None`` if the API server does not answer."""
-        clock = self._host.clock
+        clock = self.host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
             return NotInForce("it cannot be tried, because the kubelet has no kubeconfig")
         while True:
             answer: InForce | NotInForce | None
             try:
-                pods = await self._kube.list_pods_on_node(self._settings.node)
+                pods = await self.kube.list_pods_on_node(self.settings.node)
                 answer = await asyncio.to_thread(
                     self._try, PurePosixPath(plan.kubeconfig), plan.swap.unit, pod_trials(pods)
                 )
@@ -134,11 +126,11 @@ class Guard:
             Transient: systemd does not tell which process the kubelet is, or that is gone.
         """
         try:
-            pid = self._host.services.status(unit).main_pid
+            pid = self.host.services.status(unit).main_pid
         except StepFailed as error:  # a busy systemd says nothing about the credentials
             raise Transient(str(error)) from error
-        kubelet = self._host.as_kubelet(kubeconfig, pid)
-        of_node = _any_denied(kubelet, [node_trial(self._settings.node)])
+        kubelet = self.host.as_kubelet(kubeconfig, pid)
+        of_node = _any_denied(kubelet, [node_trial(self.settings.node)])
         return of_node if isinstance(of_node, NotInForce) else _any_denied(kubelet, pods)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -21,28 +21,19 @@ PAUSE_SECONDS = 1.0
 log = structlog.get_logger()
 
 
+@dataclass(eq=False, slots=True)
 class PodWatch:
-    """Watches the pods of one node, except the agent's own.
+    """Watches the pods of one node, except the agent's own."""
 
-    Attributes:
-        flaps: readiness flaps seen so far.
-        removed: pods that were deleted, on somebody's wish, and are gone. A list cannot tell them from pods whose
-            kubelet failed them first; the event has their last state. If it is missed, the pod is not counted.
-        trouble: why flaps may have been missed; empty if the watch works.
-    """
-
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._following: asyncio.Task[None] | None = None
-        self._since = ""
-        self.flaps = Flaps()
-        self.removed: frozenset[PodUid] = frozenset()
-        self.trouble = ""
-
-    def recall(self, flapped: Iterable[str]) -> None:
-        """Restore the flaps that an earlier agent has reported for this run."""
-        self.flaps = Flaps(flapped=frozenset(flapped))
+    settings: AgentSettings
+    kube: NodeSideKube
+    flaps: Flaps = field(default_factory=Flaps)  # readiness flaps seen so far
+    # pods that were deleted, on somebody's wish, and are gone. A list cannot tell them from pods whose kubelet failed
+    # them first; the event has their last state. If it is missed, the pod is not counted.
+    removed: frozenset[PodUid] = frozenset()
+    trouble: str = ""  # why flaps may have been missed; empty if the watch works
+    _following: asyncio.Task[None] | None = None
+    _since: str = ""
 
     async def begin(self) -> None:
         """List the pods and start to watch them, unless that is done already."""
@@ -59,7 +50,7 @@ class PodWatch:
     async def look(self) -> None:
         """List the pods, if the API server answers soon, to catch up with the watch and with what it missed."""
         try:
-            listed = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), LIST_SECONDS)
+            listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), LIST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
             self._report_trouble(f"pods cannot be listed: {error}")
             return
@@ -71,7 +62,7 @@ class PodWatch:
     async def _follow(self) -> None:
         while True:
             try:
-                events = self._kube.watch_pods_on_node(self._settings.node, resource_version=self._since)
+                events = self.kube.watch_pods_on_node(self.settings.node, resource_version=self._since)
                 async with contextlib.aclosing(events):
                     async for event in events:
                         self._handle(event)

@@ -124,14 +124,14 @@ class Attempts:
     journals: tuple[Journal, ...]  # of all, oldest first
 
 
+@dataclass(frozen=True, slots=True)
 class EarlierRuns:
     """Searches the runs of one node on behalf of one run."""
 
-    def __init__(self, node: NodeName, run: RunId, runs: AgentRuns, files: FilesView) -> None:
-        self._node = node
-        self._run = run
-        self._runs = runs
-        self._files = files
+    node: NodeName
+    run: RunId
+    runs: AgentRuns
+    files: FilesView
 
     def not_begun(self) -> list[RunId]:
         """Return other runs with a plan that no executor has begun.
@@ -140,7 +140,7 @@ class EarlierRuns:
             Refused: a journal cannot be read.
         """
         try:
-            return [run for run in self._runs.plans_not_begun() if task_run(run) != self._run]
+            return [run for run in self.runs.plans_not_begun() if task_run(run) != self.run]
         except Inconsistent as error:
             raise not_over(error) from error
 
@@ -150,7 +150,7 @@ class EarlierRuns:
         Raises:
             Inconsistent: one of its journals cannot be read.
         """
-        return any(self._runs.read_journal(run).records for run in self._runs.of(self._run))
+        return any(self.runs.read_journal(run).records for run in self.runs.of(self.run))
 
     def find(self, task: Task) -> Attempts | None:
         """Return the earlier run to finish and report before anything else is done, if there is one.
@@ -163,18 +163,18 @@ class EarlierRuns:
             Inconsistent: the plan of a run that is still going on cannot be read.
         """
         try:
-            begun = [run for run in self._runs.begun_runs() if task_run(run) != self._run]
+            begun = [run for run in self.runs.begun_runs() if task_run(run) != self.run]
             if not begun:
                 return None
-            journal = self._runs.read_journal(begun[-1])
+            journal = self.runs.read_journal(begun[-1])
         except Inconsistent as error:
             raise not_over(error) from error
         previous_attempts = [run for run in begun[:-1] if task_run(run) == task_run(begun[-1])]
-        earlier = tuple(self._runs.read_journal(run) for run in previous_attempts)
+        earlier = tuple(self.runs.read_journal(run) for run in previous_attempts)
         if journal.finished is None:
-            if (trouble := self._runs.trouble(begun[-1])) is not None:  # started again, it might undo a person's repair
+            if (trouble := self.runs.trouble(begun[-1])) is not None:  # started again, it might undo a person's repair
                 raise not_over(f"the executor of run {begun[-1]} stopped: {trouble}")
-            plan = self._runs.require_plan(begun[-1])
+            plan = self.runs.require_plan(begun[-1])
         else:
             readable = self._read_plan(begun[-1], journal)
             if readable is None or not self._is_relevant(task, readable, journal):
@@ -185,17 +185,17 @@ class EarlierRuns:
     def _read_plan(self, run: RunId, journal: Journal) -> RunPlan | None:
         try:
             report_of(journal)
-            return self._runs.read_plan(run)
+            return self.runs.read_plan(run)
         except (Inconsistent, MalformedFileError) as error:
             log.warning("earlier_run_report_failed", run=run, error=str(error))
             return None
 
     def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
-        report, is_reported = report_of(journal), self._runs.is_reported(plan.run_id)
-        if report is None or plan.node != self._node or (self.own() and not is_worth_another(journal)):
+        report, is_reported = report_of(journal), self.runs.is_reported(plan.run_id)
+        if report is None or plan.node != self.node or (self.own() and not is_worth_another(journal)):
             return False
         if report.outcome is not Outcome.UPGRADED or plan.to_version != task.spec.to_version:
             return not is_reported
         same_upgrade = is_run_of(task.spec.upgrade_ref.uid, plan.run_id)
-        in_place = self._files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
+        in_place = self.files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
         return in_place and (same_upgrade or not is_reported)

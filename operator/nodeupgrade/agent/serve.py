@@ -21,6 +21,7 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.budget import is_worth_another
+from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import probes_forgotten_at
@@ -129,7 +130,7 @@ class Agent:
         return status
 
     async def _run(self, task: Task) -> TaskStatus:
-        self._pods.recall(task.reported.containers.readiness_flaps)
+        self._pods.flaps = Flaps(flapped=frozenset(task.reported.containers.readiness_flaps))
         if (status := await self._settle_earlier(task)) is not None:
             return status
         number, run = 1, self._settings.run_id
@@ -160,7 +161,7 @@ class Agent:
         plan, journal = inherited.plan, inherited.journals[-1]
         log.info("earlier_run_found", run=plan.run_id, over=journal.finished is not None)
         self._runs_to_report.add(task_run(plan.run_id))
-        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, plan.run_id))
+        self._guard.report = await asyncio.to_thread(self._runs.read_guard, plan.run_id)
         if journal.finished is None:
             await self._executor.ensure_running(plan)
             result = await self._handover.watch(plan)
@@ -177,7 +178,7 @@ class Agent:
             worthwhile.
         """
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
-        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
+        self._guard.report = await asyncio.to_thread(self._runs.read_guard, attempt)
         if plan is None:
             if not self._reporter.may_begin(task, TaskAction.UPGRADE):
                 return await self._after_previous(self._handover.never_started())

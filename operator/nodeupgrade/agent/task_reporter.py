@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
@@ -45,24 +45,15 @@ class UnheardError(Exception):
     """
 
 
+@dataclass(eq=False, slots=True)
 class TaskReporter:
-    """Reports one run of one task.
+    """Reports one run of one task."""
 
-    Args:
-        complete: adds the fields that every status of the run has.
-
-    Attributes:
-        last: the latest status that was reported.
-    """
-
-    def __init__(
-        self, settings: AgentSettings, kube: NodeSideKube, complete: Callable[[TaskStatus], TaskStatus]
-    ) -> None:
-        self._settings = settings
-        self._kube = kube
-        self._complete = complete
-        self._known: Task | None = None
-        self.last: TaskStatus | None = None
+    settings: AgentSettings
+    kube: NodeSideKube
+    complete: Callable[[TaskStatus], TaskStatus]  # adds the fields that every status of the run has
+    last: TaskStatus | None = None  # the latest status that was reported
+    _known: Task | None = None
 
     async def read(self) -> Task:
         """Read the task, with retries for as long as the API server is unavailable.
@@ -74,7 +65,7 @@ class TaskReporter:
         refused = 0.0
         while True:
             try:
-                task = await self._kube.get_task(self._settings.task)
+                task = await self.kube.get_task(self.settings.task)
             except NotFoundError as error:
                 raise Released from error
             except NodeUpgradeError as error:
@@ -84,7 +75,7 @@ class TaskReporter:
                 refused = refused + REQUEST_SECONDS if isinstance(error, RejectedError) else 0.0
                 await asyncio.sleep(REQUEST_SECONDS)
                 continue
-            if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
+            if task.spec.run_id != self.settings.run_id or task.spec.action is TaskAction.RELEASE:
                 raise Released
             self._known = task
             return task
@@ -96,18 +87,18 @@ class TaskReporter:
             ``None`` if the task is gone or asks for another run.
         """
         try:
-            task = await asyncio.wait_for(self._kube.get_task(self._settings.task), REQUEST_SECONDS)
+            task = await asyncio.wait_for(self.kube.get_task(self.settings.task), REQUEST_SECONDS)
         except NotFoundError:
             return None
         except (NodeUpgradeError, TimeoutError) as error:
             log.info("api_server_unreachable", error=str(error))
             return self._known
         self._known = task
-        return task if task.spec.run_id == self._settings.run_id else None
+        return task if task.spec.run_id == self.settings.run_id else None
 
     def is_late(self, task: Task) -> bool:
         """Report whether the deadline of the task's run has passed, whatever the node's clock says."""
-        return task.is_late(self._kube.server_time())
+        return task.is_late(self.kube.server_time())
 
     def may_begin(self, task: Task, action: TaskAction) -> bool:
         """Report whether the task asks for this action, has no verdict yet, and is not past its deadline."""
@@ -115,7 +106,7 @@ class TaskReporter:
 
     async def report(self, status: TaskStatus) -> None:
         """Write the task's status if it has changed. Failures are only logged."""
-        status = self._timed(self._complete(status))
+        status = self._timed(self.complete(status))
         if status == self.last:
             return
         try:
@@ -136,7 +127,7 @@ class TaskReporter:
         Raises:
             UnheardError: the API server was available and kept rejecting the status.
         """
-        status = self._complete(status)
+        status = self.complete(status)
         refused, pause = 0.0, REQUEST_SECONDS
         while True:
             self.last = None
@@ -157,15 +148,15 @@ class TaskReporter:
                 refused, pause = 0.0, REQUEST_SECONDS
                 await asyncio.sleep(REQUEST_SECONDS)
             else:
-                return task.spec.run_id == self._settings.run_id
+                return task.spec.run_id == self.settings.run_id
 
     async def _write(self, status: TaskStatus) -> Task:
         """Write a status; if an older CRD rejects it, write only its essential fields."""
         try:
-            return await self._kube.patch_task_status(self._settings.task, status)
+            return await self.kube.patch_task_status(self.settings.task, status)
         except InvalidError as error:
             log.warning("task_report_shortened", error=str(error))
-            return await self._kube.patch_task_status(self._settings.task, essential_status(status, str(error)))
+            return await self.kube.patch_task_status(self.settings.task, essential_status(status, str(error)))
 
     def _timed(self, status: TaskStatus) -> TaskStatus:
         if status.phase.terminal and status.finished_at is None:

@@ -19,8 +19,6 @@ from nodeupgrade.domain.node.runtime import (
 )
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 
-__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeImage:

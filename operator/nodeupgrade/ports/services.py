@@ -7,8 +7,6 @@ from typing import Protocol
 from nodeupgrade.domain.node.packages import DpkgState, Package, Selection
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 
-__all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
-
 
 class ServicesView(Protocol):
     """Inspects units without changing any."""

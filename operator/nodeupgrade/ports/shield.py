@@ -4,8 +4,6 @@ from typing import Protocol
 
 from nodeupgrade.domain.node.shield import RefusedCall, RuleRestart
 
-__all__ = ["RefusedCall", "RuleRestart", "Shield"]
-
 
 class Shield(Protocol):
     """Raises and lowers the shield by exchanging the socket that a kubelet finds at the runtime's path.

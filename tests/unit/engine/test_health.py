@@ -10,9 +10,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.kubelet import require_same_process, wait_until_healthy
-from nodeupgrade.ports.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0
 

@@ -55,7 +55,7 @@ def test_the_command_line_and_the_variables_are_those_of_the_new_file(node: Simu
     assert then.environment({"PATH": "/bin", "TOKEN": "old", "GONE": "1", "HOME": "/root"}) == {
         "PATH": "/bin", "HOME": "/root", "TOKEN": "new", "KUBELET_KUBEADM_ARGS": "--v=4",
     }  # fmt: skip
-    assert then.exchanged == (FLAGS,)
+    assert tuple(then.changed) == (FLAGS,)
 
 
 def test_other_files_change_neither(node: SimulatedNode) -> None:
@@ -63,7 +63,7 @@ def test_other_files_change_neither(node: SimulatedNode) -> None:
 
     assert then.words == WORDS
     assert then.environment({"A": "b"}) == {"A": "b"}
-    assert then.exchanged == ("/var/lib/kubelet/config.yaml",)
+    assert tuple(then.changed) == ("/var/lib/kubelet/config.yaml",)
 
 
 @pytest.mark.parametrize(

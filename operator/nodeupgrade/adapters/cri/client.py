@@ -37,16 +37,12 @@ class CriVersion(StrEnum):
     V1ALPHA2 = "v1alpha2"
 
 
+@dataclass(eq=False, slots=True)
 class CriClient:
-    """Calls a runtime through the newest CRI version that it serves.
+    """Calls a runtime through the newest CRI version that it serves."""
 
-    Args:
-        connection: connection to the runtime's socket.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._served: tuple[CriVersion, ...] = ()
+    connection: Connection  # to the runtime's socket
+    _served: tuple[CriVersion, ...] = ()
 
     def served(self) -> tuple[CriVersion, ...]:
         """Return the CRI versions that the runtime serves, newest first. Cached.
@@ -64,12 +60,12 @@ class CriClient:
 
     def version(self) -> pb.VersionResponse:
         """Return name and version of the runtime."""
-        return self._connection.call(self._method("Version", pb.VersionResponse), pb.VersionRequest())
+        return self.connection.call(self._method("Version", pb.VersionResponse), pb.VersionRequest())
 
     def cgroup_driver(self) -> str | None:
         """Return the cgroup driver that the runtime reports to kubelets; ``None`` if it reports none (containerd 1)."""
         try:
-            answer = self._connection.call(
+            answer = self.connection.call(
                 self._method("RuntimeConfig", pb.RuntimeConfigResponse), pb.RuntimeConfigRequest()
             )
         except Unimplemented:
@@ -83,7 +79,7 @@ class CriClient:
         """
         method = UnaryMethod(f"/runtime.{self.served()[0]}.ImageService/ImageFsInfo", pb.ImageFsInfoResponse)
         try:
-            answer = self._connection.call(method, pb.ImageFsInfoRequest())
+            answer = self.connection.call(method, pb.ImageFsInfoRequest())
         except Unimplemented:
             return None
         return next((each.fs_id.mountpoint for each in answer.image_filesystems), "") or None
@@ -91,7 +87,7 @@ class CriClient:
     def status_info(self) -> dict[str, str]:
         """Return the runtime's verbose status: JSON texts by topic, whose format the CRI does not specify."""
         method = self._method("Status", pb.StatusResponse)
-        return dict(self._connection.call(method, pb.StatusRequest(verbose=True)).info)
+        return dict(self.connection.call(method, pb.StatusRequest(verbose=True)).info)
 
     def listing_of_running(self) -> Call:
         """Return the call that lists running containers, encoded for the wire.
@@ -105,12 +101,12 @@ class CriClient:
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
         """Request all containers, running or not, without waiting; call the returned function to get them."""
         method = self._method("ListContainers", pb.ListContainersResponse)
-        return self._connection.start(method, pb.ListContainersRequest(), timeout=timeout)
+        return self.connection.start(method, pb.ListContainersRequest(), timeout=timeout)
 
     def start_sandboxes(self) -> Callable[[], pb.ListPodSandboxResponse]:
         """Request all pod sandboxes, ready or not, without waiting; call the returned function to get them."""
         method = self._method("ListPodSandbox", pb.ListPodSandboxResponse)
-        return self._connection.start(method, pb.ListPodSandboxRequest())
+        return self.connection.start(method, pb.ListPodSandboxRequest())
 
     def container_statuses(self, ids: Iterable[str], *, verbose: bool = False) -> dict[str, pb.ContainerStatusResponse]:
         """Return statuses by container id. Containers that are gone are left out."""
@@ -140,12 +136,12 @@ class CriClient:
             raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
 
     def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:
-        answers = self._connection.ask_all(method, requests.values())
+        answers = self.connection.ask_all(method, requests.values())
         return {i: answer for i, answer in zip(requests, answers, strict=True) if answer is not None}
 
     def _serves(self, version: CriVersion) -> bool:
         try:
-            self._connection.call(_method(version, "Version", pb.VersionResponse), pb.VersionRequest())
+            self.connection.call(_method(version, "Version", pb.VersionResponse), pb.VersionRequest())
         except Unimplemented:
             return False
         return True
@@ -191,9 +187,11 @@ def changed(
 # A container's hashes, as the CRI serves them.
 
 
-def served_hashes(annotations: Mapping[str, str]) -> StoredHashes:
-    """Return the hashes in the annotations that a runtime serves."""
-    container, without_resources = (annotations.get(key) for key in (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY))
+def served_hashes(
+    annotations: Mapping[str, str], names: tuple[str, str] = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
+) -> StoredHashes:
+    """Return the hashes in the annotations, or labels, that a runtime serves; ``names`` as in changed()."""
+    container, without_resources = (annotations.get(name) for name in names)
     return StoredHashes(
         container=HashValue(container) if container else None,
         without_resources=HashValue(without_resources) if without_resources else None,
@@ -226,10 +224,6 @@ class Listing:
     sandboxes: tuple[pb.PodSandbox, ...]
     # PID of the first process, by container or sandbox id; may include containers that are gone
     pids: Mapping[str, int]
-
-    def pods(self) -> dict[str, PodRef]:
-        """Return the pods by sandbox id."""
-        return {sandbox.id: pod_of(sandbox) for sandbox in self.sandboxes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +281,7 @@ def inventory_of(
         host_network: reports whether a sandbox is in the node's network.
         created: when containers were created, where the list does not tell.
     """
-    pods = listing.pods()
+    pods = {sandbox.id: pod_of(sandbox) for sandbox in listing.sandboxes}
     containers, sandboxes = [], []
     for item in listing.containers:
         stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
@@ -305,7 +299,7 @@ def inventory_of(
         sandboxes.append(
             SandboxInstance(
                 id=SandboxId(pod.id),
-                pod=pod_of(pod),
+                pod=pods[pod.id],
                 ready=is_ready(pod),
                 attempt=pod.metadata.attempt,
                 created_at=pod.created_at,

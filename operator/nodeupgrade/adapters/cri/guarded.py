@@ -58,22 +58,16 @@ class Surroundings:
     caller: Callable[[str], str]  # who a client is, by the address of its socket; empty for the kubelet
 
 
+@dataclass(eq=False, slots=True)
 class CallGuard:
-    """Implements proxy.CallJudge for the CRI.
+    """Implements proxy.CallJudge for the CRI."""
 
-    Args:
-        shielded: the instances that are protected.
-        around: what the judgement depends on.
-        patience: seconds to wait for an excuse.
-    """
-
-    def __init__(self, shielded: Shielded, around: Surroundings, *, patience: float = EXCUSE_SECONDS) -> None:
-        self._shielded = shielded
-        self._around = around
-        self._patience = patience
-        self._off = False
-        self._waiting = 0
-        self._unrecorded = 0
+    shielded: Shielded  # the instances that are protected
+    around: Surroundings
+    patience: float = EXCUSE_SECONDS  # seconds to wait for an excuse
+    _off: bool = False
+    _waiting: int = 0
+    _unrecorded: int = 0
 
     def switch_off(self) -> None:
         """Pass on everything from now on, including the calls that wait for an excuse."""
@@ -87,7 +81,7 @@ class CallGuard:
 
     def awaited(self, peer: str) -> bool:
         """Report whether a client is the kubelet."""
-        return not self._around.caller(peer)
+        return not self.around.caller(peer)
 
     async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         """Refuse what would harm a protected instance without an excuse."""
@@ -100,10 +94,10 @@ class CallGuard:
             return self._refused(RuntimeCall(method=method), None, str(error), peer)
         if self._holds_the_socket(call):
             return Rejection(
-                grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
+                grpc.StatusCode.UNAVAILABLE, self._text(f"{self.around.socket} can be mounted again later")
             )
         service = path.rpartition("/")[0]
-        if self._shielded.harmed_by(call, self._around.lives, self._around.memory) is None:
+        if self.shielded.harmed_by(call, self.around.lives, self.around.memory) is None:
             # What has ended is only removed, but with it goes how it ended.
             await self._follows_rule(call, service, peer)
             return None
@@ -121,26 +115,26 @@ class CallGuard:
         """Count the calls that wait; one whose refusal could not be written down counts for ever."""
         self._waiting += change
         try:
-            self._around.waiting(self._waiting + self._unrecorded)
+            self.around.waiting(self._waiting + self._unrecorded)
         except OSError as error:
             log.error("waiting_call_not_recorded", error=str(error))  # noqa: TRY400  # likewise
 
     def _judges(self) -> bool:
-        return not self._off and self._around.raised()
+        return not self._off and self.around.raised()
 
     async def _unexcused(self, call: RuntimeCall, service: str, peer: str) -> Protected | None:
         """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self.patience
         while True:
             harmed = await self._harmed(call, service)
             if harmed is None or not self._judges():
                 return None
             if await self._follows_rule(call, service, peer):
                 return None
-            if await self._around.shuts_down():
+            if await self.around.shuts_down():
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
-            excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
+            excuse = self.shielded.excuse(harmed, self.around.deleted(), self.around.digest)
             if excuse is not None:
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
                 return None
@@ -149,7 +143,7 @@ class CallGuard:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _harmed(self, call: RuntimeCall, service: str) -> Protected | None:
-        around, shielded = self._around, self._shielded
+        around, shielded = self.around, self.shielded
         harmed = shielded.harmed_by(call, around.lives, around.memory)
         if harmed is None or not shielded.may_have_ended(harmed):
             return harmed
@@ -157,18 +151,18 @@ class CallGuard:
 
     async def _follows_rule(self, call: RuntimeCall, service: str, peer: str) -> bool:
         """Report whether the kubelet restarts all of the pod by a rule of it; only once that is written down."""
-        target = self._shielded.may_follow_rule(call)
-        if target is None or self._around.caller(peer):
+        target = self.shielded.may_follow_rule(call)
+        if target is None or self.around.caller(peer):
             return False
-        listed = await self._around.listed(service, target.sandbox_id)
-        ended = self._shielded.followed(target, self._around.lives, listed)
+        listed = await self.around.listed(service, target.sandbox_id)
+        ended = self.shielded.followed(target, self.around.lives, listed)
         if ended is None or ended.exit_code is None:
             return False
         restart = RuleRestart(
             at=self._now(), instance=target.id, label=target.label, ended=ended.id, exit_code=ended.exit_code
         )
         try:
-            self._around.record_rule(restart)
+            self.around.record_rule(restart)
         except OSError as error:
             log.error("rule_restart_not_recorded", error=str(error))  # noqa: TRY400  # the reason says it all
             return False
@@ -176,26 +170,26 @@ class CallGuard:
         return True
 
     def _now(self) -> str:
-        return self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self.around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
 
         Only paths with the socket's name are resolved: others may be on a server that does not answer.
         """
-        socket = str(self._around.socket)
-        named = (path for path in call.mounts if path.endswith(f"/{self._around.socket.name}"))
+        socket = str(self.around.socket)
+        named = (path for path in call.mounts if path.endswith(f"/{self.around.socket.name}"))
         return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
 
     def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
             at=self._now(),
-            monotonic=self._around.clock.awake().seconds,
+            monotonic=self.around.clock.awake().seconds,
             method=call.method,
             instance=call.container or call.sandbox or "",
             label="an unknown instance" if harmed is None else harmed.label,
             wanted=call.method if harmed is None else harmed.wanted,
-            caller=self._around.caller(peer),
+            caller=self.around.caller(peer),
         )
         log.warning(
             "call_refused",
@@ -205,7 +199,7 @@ class CallGuard:
             caller=refused.caller or "kubelet",
         )
         try:
-            self._around.record(refused)
+            self.around.record(refused)
         except OSError as error:
             log.error("refusal_not_recorded", error=str(error))  # noqa: TRY400  # the reason says it all
             self._unrecorded += 1
@@ -213,7 +207,7 @@ class CallGuard:
         return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
 
     def _text(self, why: str) -> str:
-        plan = self._shielded.plan
+        plan = self.shielded.plan
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"
 
 

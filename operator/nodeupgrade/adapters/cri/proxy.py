@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
@@ -192,17 +192,13 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
             sending.cancel()
 
 
+@dataclass(eq=False, slots=True)
 class _Requests:
-    """The messages of a client.
+    """The messages of a client."""
 
-    Args:
-        messages: as gRPC gives them.
-    """
-
-    def __init__(self, messages: AsyncIterator[bytes]) -> None:
-        self._messages = messages
-        self._next: asyncio.Task[bytes | None] | None = None
-        self._early: list[bytes | None] = []
+    messages: AsyncIterator[bytes]  # as gRPC gives them
+    _next: asyncio.Task[bytes | None] | None = None
+    _early: list[bytes | None] = field(default_factory=list)
 
     async def only(self) -> bytes | None:
         """Return the message if the client sent exactly one, and at once; ``None`` otherwise.
@@ -232,7 +228,7 @@ class _Requests:
             self._next.cancel()
 
     async def _receive(self) -> bytes | None:
-        return await anext(self._messages, None)
+        return await anext(self.messages, None)
 
 
 async def _answer(call: Answers, context: Context) -> None:
@@ -289,24 +285,21 @@ UPSTREAM: tuple[tuple[str, int | str], ...] = (
 )
 
 
+@dataclass(eq=False, slots=True)
 class Upstream:
     """The server's socket, wherever it is now: one channel for as long as it is the same socket.
 
     A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
     that was restarted gets a new channel, which has no back-off to sit out. Calls under way on the old one end as
     its server ends them.
-
-    Args:
-        find: returns the path of the server's socket.
     """
 
-    def __init__(self, find: Callable[[], Path]) -> None:
-        self._find = find
-        self._inode: Inode | None = None
-        self._descriptor = -1
-        self._channel: grpc.aio.Channel | None = None
-        self._unary: dict[str, MultiCallable] = {}
-        self._retired: set[asyncio.Task[None]] = set()
+    find: Callable[[], Path]  # returns the path of the server's socket
+    _inode: Inode | None = None
+    _descriptor: int = -1
+    _channel: grpc.aio.Channel | None = None
+    _unary: dict[str, MultiCallable] = field(default_factory=dict)
+    _retired: set[asyncio.Task[None]] = field(default_factory=set)
 
     def channel(self) -> grpc.aio.Channel:
         """Return the channel to the server's present socket.
@@ -314,7 +307,7 @@ class Upstream:
         Raises:
             OSError: there is no socket.
         """
-        path = self._find()
+        path = self.find()
         status = path.stat()
         if self._channel is None or self._inode != (status.st_dev, status.st_ino):
             self._open(path)

@@ -15,9 +15,16 @@ from nodeupgrade.adapters.proc.processes import NodeProgram, ProcessTable
 from nodeupgrade.adapters.proc.sockets import clients, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.runtime import RestartTuning, RuntimeClients, RuntimeKind, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import (
+    RestartTuning,
+    RuntimeClients,
+    RuntimeInfo,
+    RuntimeKind,
+    RuntimePlaces,
+    RuntimeProcess,
+)
 from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.ports.runtime import BeforeImage, ContainerRuntime, RuntimeInfo
+from nodeupgrade.ports.runtime import BeforeImage, ContainerRuntime
 from nodeupgrade.ports.services import ServiceManager
 
 INFO_LEVEL = re.compile(r'level=info|"level":"info"')

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from nodeupgrade.adapters.cri.client import in_order
+from nodeupgrade.adapters.cri.client import in_order, served_hashes
 from nodeupgrade.adapters.docker.client import TYPE_LABEL, Document, address
-from nodeupgrade.adapters.docker.store import ANNOTATION, HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL
+from nodeupgrade.adapters.docker.store import ANNOTATION
+from nodeupgrade.adapters.docker.store import LABELS as HASH_LABELS
 from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.errors import StepFailed
@@ -18,9 +19,7 @@ from nodeupgrade.domain.node.inventory import (
     Inventory,
     Process,
     SandboxInstance,
-    StoredHashes,
 )
-from nodeupgrade.kubelethash import HashValue
 
 CONTAINER, SANDBOX = "container", "podsandbox"
 """Values of TYPE_LABEL."""
@@ -127,9 +126,7 @@ def _container(entry: Document, about: Details, processes: ProcessTable, *, full
         state=state,
         attempt=_attempt(entry),
         created_at=about.created_at,
-        hashes=StoredHashes(
-            container=_hash(labels.get(HASH_LABEL)), without_resources=_hash(labels.get(HASH_WITHOUT_RESOURCES_LABEL))
-        ),
+        hashes=served_hashes(labels, HASH_LABELS),
         started_at=about.started_at if full else None,
         process=None if stat is None else stat.process,
         monitor=_shim(stat, processes),
@@ -182,7 +179,3 @@ def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
     """Return the parent of a process, if it is a shim; whoever adopts an orphan is not."""
     parent = None if stat is None else processes.stat(stat.parent)
     return parent.process if parent is not None and parent.command == SHIM else None
-
-
-def _hash(value: str | None) -> HashValue | None:
-    return HashValue(value) if value else None

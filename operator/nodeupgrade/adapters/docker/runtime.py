@@ -17,10 +17,17 @@ from nodeupgrade.adapters.proc.sockets import listening, process_of, socket_at
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.runtime import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimeInfo,
+    RuntimePlaces,
+    RuntimeProcess,
+)
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.runtime import BeforeImage
 
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0
@@ -103,9 +110,6 @@ class DockerRuntime(NodeRuntime):
             patiently(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
         except Transient as error:
             raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
-
-    def close(self) -> None:
-        """Do nothing: no connection outlives a call."""
 
     def _is_unknown(self, container_id: str, listed: Document) -> bool:
         known = self._known.get(container_id)

@@ -147,12 +147,14 @@ class HostFiles:
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Leave out temporary files that a crash of this program left behind."""
+        found = self._below(directory, lambda path: is_regular(path, self.disk))
+        return tuple(path for path in found if not path.name.endswith(LEFTOVER))
+
+    def _below(self, directory: PurePosixPath, wanted: Callable[[Path], bool]) -> tuple[PurePosixPath, ...]:
         with translated(f"cannot list {directory}"):
             resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
-            if not exists(resolved, self.disk):
-                return ()
-            names = [n for n in self.disk.listdir(resolved) if is_regular(resolved / n, self.disk)]
-            return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
+            names = self.disk.listdir(resolved) if exists(resolved, self.disk) else []
+            return tuple(directory / name for name in sorted(names) if wanted(resolved / name))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         with translated(f"cannot list {directory}"):
@@ -189,12 +191,7 @@ class HostFiles:
             return self.on_node(resolved) if self._is_socket(resolved) else None
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        with translated(f"cannot look for sockets in {directory}"):
-            resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
-            if not exists(resolved, self.disk):
-                return ()
-            names = self.disk.listdir(resolved)
-            return tuple(directory / n for n in sorted(names) if self._is_socket(resolved / n))
+        return self._below(directory, self._is_socket)
 
     def _is_socket(self, path: Path) -> bool:
         """Report whether a path itself is a socket; it may be gone by now."""

@@ -6,7 +6,7 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,14 @@ class ProbeError(NodeUpgradeError):
     """A check cannot be evaluated; the message says why."""
 
 
+@dataclass(eq=False)
 class ClusterProbe(HealthProbe):
-    """Evaluates checks with the Prometheus servers of the configuration, and with the cluster's objects.
+    """Evaluates checks with the Prometheus servers of the configuration, and with the cluster's objects."""
 
-    Args:
-        kube: The API server, with the identity that health checks read with.
-        servers: The Prometheus servers that may be queried.
-        utcnow: Returns the wall-clock time, UTC.
-    """
-
-    def __init__(self, kube: KubeApi, servers: Sequence[PrometheusServer], utcnow: Callable[[], datetime]) -> None:
-        self._kube, self._utcnow = kube, utcnow
-        self._judging = asyncio.Semaphore(JUDGED_AT_ONCE)
-        self._servers = {server.name: server for server in servers}
+    kube: KubeApi  # the API server, with the identity that health checks read with
+    servers: Sequence[PrometheusServer]  # those that may be queried
+    utcnow: Callable[[], datetime]  # returns the wall-clock time, UTC
+    _judging: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED_AT_ONCE))
 
     async def observe(self, check: HealthCheck) -> HealthObservation:
         """Evaluate a check once. Its timeout is that of its query; its expression has limits of its own."""
@@ -63,17 +58,17 @@ class ClusterProbe(HealthProbe):
             return _broken("no answer came within its timeout")
 
     async def _query(self, asked: PrometheusQuery, seconds: float) -> HealthObservation:
-        server = self._servers.get(asked.server)
+        server = next((server for server in self.servers if server.name == asked.server), None)
         if server is None:
             return _broken(f"the operator's configuration names no Prometheus {asked.server}")
         async with asyncio.timeout(seconds):
-            samples = await query(server, asked.query, self._utcnow)
+            samples = await query(server, asked.query, self.utcnow)
         cases = [{"value": sample.value, "labels": sample.labels} for sample in samples]
         return await self._judged(asked.expression, cases, [str(sample) for sample in samples], "sample")
 
     async def _read(self, wanted: ClusterObjects, seconds: float) -> HealthObservation:
         async with asyncio.timeout(seconds):
-            found = await read(self._kube, wanted)
+            found = await read(self.kube, wanted)
         cases = [{"object": body} for body in found]
         return await self._judged(wanted.expression, cases, [label(body) for body in found], "object")
 

@@ -48,19 +48,17 @@ class Given:
     credentials: Credentials
 
     def current(self) -> Credentials:
-        """Return the credentials."""
         return self.credentials
 
     def rejected(self) -> bool:
-        """Report that there are no others."""
         return False
 
 
+@dataclass(frozen=True, slots=True)
 class KubeletIdentity:
     """Implements ports.kubelet.AsKubelet: requests that change nothing."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    source: Source
 
     def read(self, path: str) -> Answer:
         return self._ask("GET", path, None)
@@ -70,7 +68,7 @@ class KubeletIdentity:
 
     def _ask(self, verb: str, path: str, patch: Json | None) -> Answer:
         try:
-            return ask_as(self._source, verb, path, patch, STRATEGIC)
+            return ask_as(self.source, verb, path, patch, STRATEGIC)
         except (OSError, ValueError) as error:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
 

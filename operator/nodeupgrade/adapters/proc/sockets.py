@@ -262,7 +262,7 @@ def _list_in(network: int) -> list[UnixSocket]:
 
 def _answers(asking: socket.socket) -> Iterator[UnixSocket]:
     while True:
-        for kind, body in _messages(asking.recv(BUFFER)):
+        for kind, body in _parts(asking.recv(BUFFER), HEADER):
             if kind == DONE:
                 return
             if kind == ERROR:
@@ -271,32 +271,20 @@ def _answers(asking: socket.socket) -> Iterator[UnixSocket]:
             yield _parsed(body)
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    while len(data) >= HEADER.size:
-        length, kind, *_ = HEADER.unpack_from(data)
-        if length < HEADER.size:
+def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """Yield type and body of each message, or attribute; its header begins with its length and its type."""
+    while len(data) >= header.size:
+        length, kind, *_ = header.unpack_from(data)
+        if length < header.size:
             return
-        yield kind, data[HEADER.size : length]
-        data = data[_aligned(length) :]
+        yield kind, data[header.size : length]
+        data = data[(length + 3) & ~3 :]
 
 
 def _parsed(body: bytes) -> UnixSocket:
     inode = ANSWER.unpack_from(body)[4]
-    attributes = dict(_attributes(body[ANSWER.size :]))
+    attributes = dict(_parts(body[ANSWER.size :], ATTRIBUTE))
     peer = attributes.get(PEER)
     return UnixSocket(
         inode=inode, peer=None if peer is None else struct.unpack("=I", peer)[0], named=bool(attributes.get(NAME))
     )
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    while len(data) >= ATTRIBUTE.size:
-        length, kind = ATTRIBUTE.unpack_from(data)
-        if length < ATTRIBUTE.size:
-            return
-        yield kind, data[ATTRIBUTE.size : length]
-        data = data[_aligned(length) :]
-
-
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3

@@ -161,7 +161,12 @@ class SystemdManager:
             prepared = self._fence(unit).prepare()
         if prepared or not self._holds_fence(unit, self._show(unit)):
             self.reload()
-            self._require_fence(unit)
+            shown = self._show(unit)
+            if not self._holds_fence(unit, shown):
+                raise StepFailed(
+                    f"cannot fence {unit} because systemd ignores the drop-in {self._fence(unit).drop_in} "
+                    f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
+                )
 
     def mask(self, unit: str) -> None:
         """Put up the fence. A running unit keeps running, but is not restarted when it ends."""
@@ -185,14 +190,6 @@ class SystemdManager:
     def reload(self) -> None:
         """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
         self._systemctl.run("daemon-reload")
-
-    def _require_fence(self, unit: str) -> None:
-        shown = self._show(unit)
-        if not self._holds_fence(unit, shown):
-            raise StepFailed(
-                f"cannot fence {unit} because systemd ignores the drop-in {self._fence(unit).drop_in} "
-                f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
-            )
 
     def _has_unloaded_files(self, unit: str, shown: dict[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")

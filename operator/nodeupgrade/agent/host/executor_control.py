@@ -6,6 +6,7 @@ executor itself can roll it back.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import structlog
@@ -30,13 +31,13 @@ CLEAN_UP_PAUSE = 2.0
 """Seconds between two tries."""
 
 
+@dataclass(frozen=True, slots=True)
 class ExecutorService:
     """Controls the executor of one node."""
 
-    def __init__(self, host: Host, runs: AgentRuns, bundles: Bundles) -> None:
-        self._runs = runs
-        self._bundles = bundles
-        self._host = host
+    host: Host
+    run_store: AgentRuns
+    bundles: Bundles
 
     def try_out(self) -> None:
         """Stage the bundle and check that systemd can run the executor's program, without starting a run.
@@ -45,10 +46,10 @@ class ExecutorService:
             Refused: systemd cannot run it.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
-        root = self._bundles.stage()
-        if problem := own_units.try_out(self._host.files, self._host.services, root):
+        root = self.bundles.stage()
+        if problem := own_units.try_out(self.host.files, self.host.services, root):
             if self.unneeded():
-                self._bundles.remove()
+                self.bundles.remove()
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
                 f"systemd cannot run the executor from {root}: {problem}; see that programs may be executed there "
@@ -61,7 +62,7 @@ class ExecutorService:
         Raises:
             StepFailed: the bundle cannot be staged.
         """
-        self._bundles.stage()
+        self.bundles.stage()
 
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
@@ -69,8 +70,8 @@ class ExecutorService:
         Raises:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
-        root, kubelets = self._bundles.stage(), self._kubelets_environment(plan)
-        own_units.install(self._host.files, self._host.services, root, plan, kubelets)
+        root, kubelets = self.bundles.stage(), self._kubelets_environment(plan)
+        own_units.install(self.host.files, self.host.services, root, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
         """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
@@ -78,9 +79,9 @@ class ExecutorService:
             return None
         path = PurePosixPath(plan.kubeconfig)
         try:
-            if parse(self._host.files.read(path) or b"", path.parent).program is None:
+            if parse(self.host.files.read(path) or b"", path.parent).program is None:
                 return None
-            return self._host.kubelet.environment(self._host.services.status(plan.swap.unit).main_pid)
+            return self.host.kubelet.environment(self.host.services.status(plan.swap.unit).main_pid)
         except (ValueError, NodeUpgradeError) as error:  # an earlier hand-over may have kept it; no run depends on it
             log.info("kubelet_environment_unknown", error=str(error))
             return None
@@ -101,13 +102,13 @@ class ExecutorService:
         Raises:
             NodeUpgradeError: systemd does not answer.
         """
-        about_to = self._runs.handing_over(plan.run_id)
-        return about_to and self._host.services.status(own_units.EXECUTOR).load_state != "not-found"
+        about_to = self.run_store.handing_over(plan.run_id)
+        return about_to and self.host.services.status(own_units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
         """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
         try:
-            status = self._host.services.status(own_units.EXECUTOR)
+            status = self.host.services.status(own_units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
         except NodeUpgradeError as error:
             log.info("executor_status_failed", error=str(error))
@@ -116,7 +117,7 @@ class ExecutorService:
     def state(self) -> str:
         """Return the state of the executor's unit, in systemd's terms."""
         try:
-            return own_units.state(self._host.services, own_units.EXECUTOR)
+            return own_units.state(self.host.services, own_units.EXECUTOR)
         except NodeUpgradeError as error:
             return str(error)
 
@@ -132,7 +133,7 @@ class ExecutorService:
         if await asyncio.to_thread(self._withdraw, plan.run_id, plan.swap.unit):
             if not self._is_needed_by_others(plan.run_id):
                 for path in plan.temporary(keeping_old=False):
-                    await asyncio.to_thread(self._host.files.remove, PurePosixPath(path))
+                    await asyncio.to_thread(self.host.files.remove, PurePosixPath(path))
             return True
         await self.ensure_running(plan)
         return False
@@ -146,15 +147,15 @@ class ExecutorService:
         if await asyncio.to_thread(self._withdraw, run, kubelet_unit):
             log.info("unstarted_plan_removed", run=run)
         else:
-            await self.ensure_running(self._runs.require_plan(run))
+            await self.ensure_running(self.run_store.require_plan(run))
 
     def _withdraw(self, run: RunId, kubelet_unit: str) -> bool:
-        if self._runs.read_journal(run).records:
+        if self.run_store.read_journal(run).records:
             return False
         if not self._is_needed_by_others(run):
-            own_units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
+            own_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
         try:
-            self._runs.discard(run)
+            self.run_store.discard(run)
         except Inconsistent as error:
             log.info("run_withdrawal_too_late", why=str(error))
             return False
@@ -179,12 +180,12 @@ class ExecutorService:
     def _clean_up(self, plan: RunPlan) -> None:
         if self._is_needed_by_others(plan.run_id):
             return
-        own_units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
-        ended = report_of(self._runs.read_journal(plan.run_id))
+        own_units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
+        ended = report_of(self.run_store.read_journal(plan.run_id))
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
         for path in plan.temporary(keeping_old=keeping_old):
-            self._host.files.remove(PurePosixPath(path))
-        self._bundles.retire()
+            self.host.files.remove(PurePosixPath(path))
+        self.bundles.retire()
 
     def rest(self, kubelet_unit: str) -> None:
         """Make sure that no executor is still cleaning up after an earlier attempt.
@@ -197,8 +198,8 @@ class ExecutorService:
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
-        if own_units.remain(self._host.files, self._host.services):
-            own_units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
+        if own_units.remain(self.host.files, self.host.services):
+            own_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def unneeded(self) -> bool:
         """Report whether no run on the node needs what is staged."""
@@ -207,7 +208,7 @@ class ExecutorService:
     def _is_needed_by_others(self, run: RunId | None) -> bool:
         """Report whether another run is under way, which needs units and staged program; true if that is unknown."""
         try:
-            return self._runs.begun() not in {None, run}
+            return self.run_store.begun() not in {None, run}
         except Inconsistent as error:
             log.warning("cleanup_skipped", error=str(error))
             return True

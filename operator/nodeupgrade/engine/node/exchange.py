@@ -120,6 +120,7 @@ def require_digest(node: Node, path: str, promised: Collection[Digest]) -> None:
     found = node.files.digest(PurePosixPath(path))
     if found not in promised:
         raise StepFailed(
-            f"{path} has SHA-256 {found}, planned {' or '.join(promised)}: it was changed after planning",
+            f"{path} has SHA-256 {found or 'none, it is gone'}, planned {' or '.join(promised)}: it was changed after "
+            "planning",
             reason=Reason.DIGEST_MISMATCH,
         )

@@ -17,6 +17,7 @@ from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.checks.units import is_harmless
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, differences, is_pattern
+from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
 from nodeupgrade.engine.node.node import Node
 
@@ -202,13 +203,7 @@ def _require(node: Node, path: str, wanted: Digest, known: JsonValue) -> str | N
     """Return the stamp of a program; its content is read only if the stamp is not the confirmed one."""
     stamp = node.files.stamp(PurePosixPath(path))
     if stamp is None or stamp != known:
-        found = node.files.digest(PurePosixPath(path))
-        if found != wanted:
-            raise StepFailed(
-                f"{path} has SHA-256 {found or 'none, it is gone'}, planned {wanted}: somebody exchanged it after it "
-                "was confirmed",
-                reason=Reason.DIGEST_MISMATCH,
-            )
+        require_digest(node, path, {wanted})
     return stamp
 
 

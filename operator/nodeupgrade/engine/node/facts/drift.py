@@ -11,8 +11,8 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import systemd_units
 from nodeupgrade.domain.node.checks.drift import FileRole, ReadAtStart, Start
 from nodeupgrade.domain.node.systemd_units import is_pattern
-from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
-from nodeupgrade.engine.node.facts.kubelet_start import environment_files
+from nodeupgrade.engine.node.facts.gather import RunningKubelet
+from nodeupgrade.engine.node.facts.kubelet_start import config_files, environment_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
 from nodeupgrade.kubelet.settings import Configured

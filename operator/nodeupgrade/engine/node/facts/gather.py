@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, own_places, readiness
-from nodeupgrade.engine.node.facts.kubelet_start import read_start, run_by
+from nodeupgrade.engine.node.facts.kubelet_start import config_files, read_start, run_by
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
 from nodeupgrade.engine.node.facts.readiness import dry_run
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
@@ -33,8 +33,6 @@ from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelet.layout import (
     KubeletLayout,
     config_directory,
-    config_path,
-    is_drop_in,
     read_layout,
     require_absolute_paths,
 )
@@ -95,14 +93,6 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
         raise Refused(
             Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
         ) from error
-
-
-def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
-    """Return the configuration files that a kubelet with this command line reads, in order."""
-    paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
-    if (directory := config_directory(words)) is not None:
-        paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
-    return paths
 
 
 def gather(
@@ -182,12 +172,10 @@ def gather(
 
 def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
     """Return how the kubelet is to be started, with the configuration that it will read."""
-    configuration = map(str, config_files(then.files, then.words))
     run = run_by(then.files, running.unit, running.program)
     directory = config_directory(then.words)
-    return read_start(
-        then.files, running.unit, (*then.exchanged, *configuration, *run), () if directory is None else (directory,)
-    )
+    more = (*then.changed, *map(str, then.configuration), *run)
+    return read_start(then.files, running.unit, more, () if directory is None else (directory,))
 
 
 def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
@@ -207,9 +195,9 @@ def _files(
 ) -> FilesFound:
     """Return what the files change, and whether the old kubelet would start with the old ones."""
     back = None
-    if running.program is not None and then.exchanged:
-        read, as_now = config_files(node.files, running.words), StartWithFiles(files=node.files, words=running.words)
-        back = dry_run(node, running.program, as_now, pid=running.unit.main_pid, read=read)
+    if running.program is not None and then.changed:
+        as_now = StartWithFiles(files=node.files, words=running.words)
+        back = dry_run(node, running.program, as_now, pid=running.unit.main_pid)
     return FilesFound(
         found=then.found,
         unit=running.unit.name,
@@ -227,8 +215,7 @@ def _tried(
     if isinstance(request.replacement, Finding):
         return None
     then = replace(then, words=arguments.words)
-    read = config_files(then.files, arguments.words)
-    return dry_run(node, request.replacement.program, then, pid=running.unit.main_pid, read=read)
+    return dry_run(node, request.replacement.program, then, pid=running.unit.main_pid)
 
 
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, is_pattern, matching, unit_files
+from nodeupgrade.kubelet.layout import config_directory, config_path, is_drop_in
 from nodeupgrade.ports.files import FilesView
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
@@ -53,6 +54,14 @@ def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
 def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
     """Return the files that a pattern stands for; ``walk`` finds links to files, too."""
     return matching(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
+
+
+def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
+    """Return the configuration files that a kubelet with this command line reads, in order."""
+    paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
+    if (directory := config_directory(words)) is not None:
+        paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
+    return paths
 
 
 def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitStart:

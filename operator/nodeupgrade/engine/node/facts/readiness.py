@@ -185,9 +185,7 @@ OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
 """Variables by which systemd connects itself with one process."""
 
 
-def dry_run(
-    node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int, read: Iterable[PurePosixPath]
-) -> str:
+def dry_run(node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int) -> str:
     """Return what a new or an old kubelet prints that is started like this, or why it could not be tried.
 
     It gets the environment of the running kubelet, ``pid``, and the configuration files that it would read.
@@ -199,7 +197,7 @@ def dry_run(
         trial = TrialStart(
             words=started_with(start.words),
             environment={name: value for name, value in environment.items() if name not in OF_THE_PROCESS},
-            files={str(path): data for path in read if (data := start.files.read(path)) is not None},
+            files={str(path): data for path in start.configuration if (data := start.files.read(path)) is not None},
             directories=(directory,) if directory is not None and there else (),
         )
         return node.kubelet.dry_run(program, trial)

@@ -12,7 +12,7 @@ from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFi
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, unit_files
-from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, environment_files, read_start, run_by
+from nodeupgrade.engine.node.facts.kubelet_start import FilesAfter, config_files, environment_files, read_start, run_by
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
@@ -133,17 +133,14 @@ class StartWithFiles:
     files: FilesView  # the files that it reads
     words: tuple[str, ...]  # its arguments, without the program
     found: tuple[FileFound, ...] = ()  # the paths of the files that are to be exchanged, as found
+    changed: Mapping[str, bytes] = field(default_factory=dict)  # the new content of those that change, by path
     sets: Mapping[str, str] = field(default_factory=dict)  # variables of its environment that are set anew
     drops: frozenset[str] = frozenset()  # names of variables that are set no more
 
     @property
-    def exchanged(self) -> tuple[str, ...]:
-        """Return the paths of the files that change."""
-        return tuple(each.new.path for each in changes_of(self.found))
-
-    def content(self, path: str) -> bytes | None:
-        """Return the new content of a file; ``None`` if it does not change."""
-        return next((each.new.content for each in changes_of(self.found) if each.new.path == path), None)
+    def configuration(self) -> list[PurePosixPath]:
+        """Return the configuration files that it reads."""
+        return config_files(self.files, self.words)
 
     def environment(self, running: Mapping[str, str]) -> dict[str, str]:
         """Return its environment, given that of the running kubelet."""
@@ -183,8 +180,8 @@ def with_files(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
         StepFailed: a path cannot be looked at.
     """
     found = look(files, new)
-    content = {each.new.path: each.new.content for each in changes_of(found)}
-    return StartWithFiles(files=FilesAfter(files, content), words=words, found=found)
+    changed = {each.new.path: each.new.content for each in changes_of(found)}
+    return StartWithFiles(files=FilesAfter(files, changed), words=words, found=found, changed=changed)
 
 
 def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...], start: Start) -> StartWithFiles:
@@ -195,7 +192,7 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
         StepFailed: a path cannot be looked at.
     """
     then = with_files(files, words, new)
-    environment = {path: content for path in start.environment_files if (content := then.content(path)) is not None}
+    environment = {path: then.changed[path] for path in start.environment_files if path in then.changed}
     if not environment:
         return then
     before = command(start)

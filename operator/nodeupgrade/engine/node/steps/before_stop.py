@@ -94,10 +94,6 @@ class HoldPackage(StepActions):
             return f"package {name} was {done} by somebody else meanwhile, and left so"
         return None
 
-    def is_done(self, _node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether there is nothing to hold; otherwise do it again."""
-        return plan.hold is None
-
 
 class ArmDeadMan(StepActions):
     """Arm the dead man and the rescue script, and prepare everything that needs a ``daemon-reload``.

@@ -73,10 +73,6 @@ class PinStaticPods(StepActions):
         recorded = {path: payload[path] for path in (str(RECORD),) if path in payload}
         restore_contents(node, {**ours, **recorded})
 
-    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether every manifest is as planned."""
-        return all(node.files.read(PurePosixPath(pin.path)) == pin.content for pin in plan.pins)
-
 
 def _adds(plan: RunPlan) -> bool:
     return any(not pin.removes for pin in plan.pins)
@@ -115,10 +111,6 @@ class SwapFiles(StepActions):
         _reload(node, plan)
         return f"changed by somebody else meanwhile, and left so: {', '.join(foreign)}" if foreign else None
 
-    def is_done(self, _node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether there is nothing to exchange; otherwise do it again, since systemd may not have loaded it."""
-        return not plan.exchanged
-
 
 def _reload(node: Node, plan: RunPlan) -> None:
     if any(file.of_unit for file in plan.exchanged):
@@ -147,7 +139,3 @@ class SetArguments(StepActions):
             return
         restore_contents(node, payload)
         node.services.reload()
-
-    def is_done(self, _node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether there is nothing to write; otherwise do it again, since systemd may not have loaded it."""
-        return plan.swap.arguments is None
