@@ -151,7 +151,7 @@ class Machine:
         drop_in = own_units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
         return (self.files.read(executor), self.files.read(drop_in)) == (
             own_units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
-            own_units.kubelet_drop_in().encode(),
+            own_units.KUBELET_DROP_IN.encode(),
         )
 
     def _executor_first(self) -> bool:

@@ -69,11 +69,11 @@ def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> Non
 
 
 def test_the_kubelet_waits_for_the_executor_and_survives_without() -> None:
-    assert sections(own_units.kubelet_drop_in()) == {"Unit": {"Wants": own_units.EXECUTOR, "After": own_units.EXECUTOR}}
+    assert sections(own_units.KUBELET_DROP_IN) == {"Unit": {"Wants": own_units.EXECUTOR, "After": own_units.EXECUTOR}}
 
 
 def test_the_timer_brings_the_executor_back() -> None:
-    timer = sections(own_units.dead_man_unit())["Timer"]
+    timer = sections(own_units.DEAD_MAN)["Timer"]
 
     assert timer["Unit"] == own_units.EXECUTOR
     assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(own_units.DEAD_MAN_SECONDS)
@@ -116,13 +116,13 @@ def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: 
 
 
 def test_the_rescue_needs_no_bundle() -> None:
-    service, timer = sections(own_units.rescue_unit()), sections(own_units.rescue_timer())["Timer"]
+    service, timer = sections(own_units.RESCUE), sections(own_units.RESCUE_TIMER)["Timer"]
 
     assert service["Service"]["ExecStart"] == f"/bin/sh {rescue_script.SCRIPT}"
     assert service["Service"]["Type"] == "oneshot"
     assert timer["Unit"] == rescue_script.UNIT
     assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue_script.LOOK_SECONDS)
-    assert "bundle" not in own_units.rescue_unit() + own_units.rescue_timer()
+    assert "bundle" not in own_units.RESCUE + own_units.RESCUE_TIMER
 
 
 def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
@@ -133,7 +133,7 @@ def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
     assert service["ExecStart"].endswith('"--seconds" "35"')
     assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
     assert "Restart" not in service
-    for text in (own_units.lease_keeper_unit(BUNDLE, PLAN), own_units.rescue_unit()):
+    for text in (own_units.lease_keeper_unit(BUNDLE, PLAN), own_units.RESCUE):
         assert sections(text)["Unit"]["CollectMode"] == "inactive-or-failed", "systemd forgets it, however it ended"
 
 
@@ -252,11 +252,11 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     root = PurePosixPath(tmp_path / "bundle")
     texts = {
         own_units.EXECUTOR: own_units.executor_unit(root, PLAN.runtime_unit),
-        DEAD_MAN_TIMER: own_units.dead_man_unit(),
+        DEAD_MAN_TIMER: own_units.DEAD_MAN,
         LEASE_KEEPER: own_units.lease_keeper_unit(root, PLAN),
         SHIELD: own_units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
-        rescue_script.UNIT: own_units.rescue_unit(),
-        rescue_script.TIMER: own_units.rescue_timer(),
+        rescue_script.UNIT: own_units.RESCUE,
+        rescue_script.TIMER: own_units.RESCUE_TIMER,
         own_units.TRIAL: own_units.trial_unit(root),
     }
     for name, text in texts.items():

@@ -38,7 +38,7 @@ class StoredSpecification(HashText):
 
     def parsed(self) -> tuple[Mapping[str, Any], object]:
         """Return the annotations of the specification, with those that CRI-O reads as a map, and the rest of both."""
-        document = self._document()
+        document = self.json(self.data, "its config.json")
         outer, inner = self._annotations(document)
         others = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
         rest = {**document, "annotations": others}, {k: value for k, value in inner.items() if k not in KEYS}
@@ -66,7 +66,7 @@ class StoredSpecification(HashText):
         """Return the id of the container's sandbox."""
         return SandboxId(str(self.parsed()[0][SANDBOX]))
 
-    def _annotations(self, document: dict[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def _annotations(self, document: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the annotations of the specification, and those of the kubelet that CRI-O reads."""
         match document:
             case {"annotations": dict(outer)}:
@@ -84,12 +84,6 @@ class StoredSpecification(HashText):
         if not isinstance(inner, dict):
             raise self.odd("its annotations for CRI-O are no map")
         return outer, inner
-
-    def _document(self) -> dict[str, Any]:
-        document = self.json(self.data, "its config.json")
-        if not isinstance(document, dict):
-            raise self.odd("its config.json is no map")
-        return document
 
 
 def _outer(key: str, value: str) -> re.Pattern[bytes]:

@@ -35,28 +35,20 @@ class EngineClient:
     timeout: float = 10.0  # seconds for one call
     patience: float = 2.0  # seconds for which a call is repeated while dockerd is unavailable
 
-    def version(self) -> Document:
-        """Return what dockerd says about its program.
+    def read(self, path: str) -> Document:
+        """Return what dockerd says of its program (``/version``), or of itself and its settings in effect (``/info``).
 
         Raises:
             Transient: dockerd does not answer.
             StepFailed: it answers something else.
         """
-        return _object("/version", self._ask("/version"))
-
-    def info(self) -> Document:
-        """Return what dockerd says about itself and its settings, as they are in effect.
-
-        Raises:
-            As for version().
-        """
-        return _object("/info", self._ask("/info"))
+        return _object(path, self._ask(path))
 
     def containers(self, *, timeout: float | None = None, patience: float | None = None) -> list[Document]:
         """List all containers and sandboxes of Kubernetes, running or not.
 
         Raises:
-            As for version().
+            As for read().
         """
         path = f"/containers/json?all=1&filters={OURS}"
         found = self._ask(path, timeout=timeout, patience=patience)
@@ -68,7 +60,7 @@ class EngineClient:
         """Return the details of containers by id; those that are gone are left out.
 
         Raises:
-            As for version().
+            As for read().
         """
         wanted = list(ids)
         answers = self._all([f"/containers/{quote(i)}/json" for i in wanted])

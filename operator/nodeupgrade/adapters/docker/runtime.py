@@ -60,7 +60,7 @@ class DockerRuntime(NodeRuntime):
         self._last_root: PurePosixPath | None = None
 
     def info(self) -> RuntimeInfo:
-        about, version = self._engine.info(), str(self._engine.version().get("Version", ""))
+        about, version = self._engine.read("/info"), str(self._engine.read("/version").get("Version", ""))
         unit = self.services.status(UNIT)
         process = listener(self._endpoint, unit.main_pid, self.processes, self.files)
         return RuntimeInfo(
@@ -123,7 +123,7 @@ class DockerRuntime(NodeRuntime):
             Transient: it runs, and does not answer.
         """
         if not self._is_down():
-            require_live_restore(self._engine.info())
+            require_live_restore(self._engine.read("/info"))
         # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
         for unit in self._units():
             self.services.stop(unit)
@@ -144,7 +144,7 @@ class DockerRuntime(NodeRuntime):
             if self._is_down():
                 self._last_root = self._configured_root()
             else:
-                self._last_root = PurePosixPath(str(self._engine.info().get("DockerRootDir", "")))
+                self._last_root = PurePosixPath(str(self._engine.read("/info").get("DockerRootDir", "")))
             if not self._last_root.is_absolute():
                 raise StepFailed(f"dockerd keeps its containers in {self._last_root}, which is no absolute path")
         return self._last_root

@@ -74,24 +74,22 @@ class StoredConfig(HashText):
         return f"{self.head}{self.data.decode()}{self.tail}".encode()
 
     def parsed(self) -> tuple[Mapping[str, Any], object]:
-        document = self._document()
+        document = self.json(self.data, "its configuration")
         labels = self._labels(document)
         return {label: labels.pop(label) for label in LABELS if label in labels}, document
 
-    def _document(self) -> dict[str, Any]:
-        document = self.json(self.data, "its configuration")
-        if not isinstance(document, dict):
-            raise self.odd("its configuration is not an object")
-        return document
-
-    def _labels(self, document: dict[str, Any]) -> dict[str, Any]:
-        match document.get("Labels"):
-            case dict(labels):
+    def _labels(self, document: Any) -> dict[str, Any]:
+        match document:
+            case {"Labels": dict(labels)}:
                 return labels
-            case None:
+            case {"Labels": None}:
+                return {}
+            case {"Labels": _}:
+                raise self.odd("its labels are not an object")
+            case dict():
                 return {}
             case _:
-                raise self.odd("its labels are not an object")
+                raise self.odd("its configuration is not an object")
 
 
 def _members(text: str) -> list[tuple[str, tuple[int, int]]]:

@@ -18,6 +18,9 @@ from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint, Trial
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 ELF = b"\x7fELF"
+SECONDS = 20
+"""To live for a kubelet in a dry run; it takes less than one."""
+GRACE_SECONDS = 10.0
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
 
@@ -84,7 +87,35 @@ class HostKubelet:
         return stamp
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
-        return isolated(self.root, binary, trial)
+        """Run it in a cell."""
+        try:
+            order = {
+                "root": str(self.root),
+                "program": str(located(self.root, binary)),
+                "words": trial.words,
+                "environment": dict(trial.environment),
+                "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
+                "directories": trial.directories,
+                "seconds": SECONDS,
+            }
+            done = subprocess.run(
+                [*cell.INTERPRETER, cell.__file__],
+                input=json.dumps(order).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=SECONDS + GRACE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{binary} did not end within {SECONDS} s") from error
+        except OSError as error:
+            raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
+        output = done.stdout.decode(errors="replace")
+        if done.returncode == cell.CANNOT:
+            raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
+        if done.returncode < 0:
+            raise StepFailed(f"{binary} did not end within {SECONDS} s")
+        return output
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         try:
@@ -111,49 +142,6 @@ class HostKubelet:
         except OSError as error:
             return CANNOT_RUN, f"cannot run {binary} because {error.strerror or error}"
         return done.returncode, done.stdout.decode(errors="replace")
-
-
-# Runs a kubelet program in a cell, for a dry run.
-
-SECONDS = 20
-"""To live for the program; it takes less than one."""
-GRACE_SECONDS = 10.0
-
-
-def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
-    """Run the program and return what it prints.
-
-    Raises:
-        StepFailed: the cell could not be made, or the program did not end in time.
-    """
-    try:
-        order = {
-            "root": str(root),
-            "program": str(located(root, binary)),
-            "words": trial.words,
-            "environment": dict(trial.environment),
-            "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
-            "directories": trial.directories,
-            "seconds": SECONDS,
-        }
-        done = subprocess.run(
-            [*cell.INTERPRETER, cell.__file__],
-            input=json.dumps(order).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS + GRACE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise StepFailed(f"{binary} did not end within {SECONDS} s") from error
-    except OSError as error:
-        raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
-    output = done.stdout.decode(errors="replace")
-    if done.returncode == cell.CANNOT:
-        raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
-    if done.returncode < 0:
-        raise StepFailed(f"{binary} did not end within {SECONDS} s")
-    return output
 
 
 def located(root: Path, binary: PurePosixPath) -> Path:

@@ -81,11 +81,6 @@ Nice=-5
 """
 
 
-def kubelet_drop_in() -> str:
-    """Return the drop-in that makes the kubelet start after the executor has checked the node."""
-    return f"[Unit]\nWants={EXECUTOR}\nAfter={EXECUTOR}\n"
-
-
 def timer(does: str, unit: str, seconds: float, accuracy: str) -> str:
     """Return a timer that starts a unit after so many seconds without it, again and again."""
     return f"""\
@@ -100,14 +95,11 @@ AccuracySec={accuracy}
 """
 
 
-def dead_man_unit() -> str:
-    """Return the timer that restarts the executor whenever it is gone."""
-    return timer("brings the executor back while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
-
-
-def rescue_unit() -> str:
-    """Return the service that restores the old kubelet if the executor cannot run. It needs ``sh`` but no bundle."""
-    return f"""\
+DEAD_MAN = timer("brings the executor back while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
+"""The timer that restarts the executor whenever it is gone."""
+RESCUE_TIMER = timer("looks whether the executor still runs", rescue_script.UNIT, rescue_script.LOOK_SECONDS, "500ms")
+"""Starts the rescue service every few seconds; it is started before the kubelet stops."""
+RESCUE = f"""\
 [Unit]
 Description=nodeupgrade: brings the old kubelet back if the executor cannot run
 CollectMode=inactive-or-failed
@@ -119,12 +111,9 @@ ExecStart=/bin/sh {rescue_script.SCRIPT}
 TimeoutStartSec=600
 OOMScoreAdjust=-999
 """
-
-
-def rescue_timer() -> str:
-    """Return the timer that starts the rescue service every few seconds; it is started before the kubelet stops."""
-    what = "looks whether the executor still runs"
-    return timer(what, rescue_script.UNIT, rescue_script.LOOK_SECONDS, "500ms")
+"""The service that restores the old kubelet if the executor cannot run. It needs ``sh`` but no bundle."""
+KUBELET_DROP_IN = f"[Unit]\nWants={EXECUTOR}\nAfter={EXECUTOR}\n"
+"""Makes the kubelet start after the executor has checked the node."""
 
 
 def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
@@ -201,10 +190,10 @@ def install(
         StepFailed: a file could not be written, or systemd refused.
     """
     texts = {
-        DEAD_MAN_TIMER: dead_man_unit(),
+        DEAD_MAN_TIMER: DEAD_MAN,
         EXECUTOR: executor_unit(bundle_root, plan.runtime_unit),
-        rescue_script.UNIT: rescue_unit(),
-        rescue_script.TIMER: rescue_timer(),
+        rescue_script.UNIT: RESCUE,
+        rescue_script.TIMER: RESCUE_TIMER,
         LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),
     }
     if plan.shield is not None:
@@ -214,7 +203,7 @@ def install(
     if kubelets is not None:
         files.write(KUBELETS_ENVIRONMENT, json.dumps(dict(kubelets)).encode())
     with _own_change(files, _drop_in(plan.swap.unit)):
-        files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
+        files.write(_drop_in(plan.swap.unit), KUBELET_DROP_IN.encode(), mode=UNIT_MODE)
     services.reload()
     services.start(EXECUTOR, wait=False)
 

@@ -82,7 +82,7 @@ def without(name: str) -> bytes:
     [
         (b"", "not JSON"),
         (GOOD[:-3], "not JSON"),
-        (b"[]", "no map"),
+        (b"[]", "no annotations"),
         (b"{}", "no annotations"),
         (b'{"annotations": null}', "no annotations"),
         *((without(name), f"needs to find it again: {name}") for name in ("Annotations", "Created", "SandboxID")),

@@ -57,14 +57,14 @@ def client(tmp_path: Path) -> Iterator[EngineClient]:
 
 
 def test_answers_are_read_and_what_is_gone_is_left_out(client: EngineClient) -> None:
-    assert client.version() == {"Version": "20.10.24"}
+    assert client.read("/version") == {"Version": "20.10.24"}
     assert client.containers() == [{"Id": "a"}]
     assert client.inspect(["a", "gone", "a"]) == {"a": {"Id": "a"}}
 
 
 def test_a_server_in_trouble_may_be_asked_again_but_not_one_that_answers_something_else(client: EngineClient) -> None:
     with pytest.raises(Transient, match="status 500"):
-        client.info()
+        client.read("/info")
     for name, why in (("odd", "not with an object"), ("no", "something else than JSON"), ("denied", "status 403")):
         with pytest.raises(StepFailed, match=why):
             client.inspect([name])
@@ -72,4 +72,4 @@ def test_a_server_in_trouble_may_be_asked_again_but_not_one_that_answers_somethi
 
 def test_nobody_there_is_transient(tmp_path: Path) -> None:
     with pytest.raises(Transient, match="does not answer on"):
-        EngineClient(tmp_path / "none", patience=0).version()
+        EngineClient(tmp_path / "none", patience=0).read("/version")
