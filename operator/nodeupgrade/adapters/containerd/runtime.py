@@ -102,7 +102,7 @@ def places(info: Mapping[str, str]) -> RuntimePlaces | None:
     return RuntimePlaces(root=str(root), state=str(PurePosixPath(state).parent), address=str(address))
 
 
-# Shell functions with which the rescue script restores the stored hashes through ``curl``. See docs/decisions/rescue.md.
+# How the rescue script restores the stored hashes, through ``curl``. See docs/decisions/rescue.md.
 
 
 def updates(images: Iterable[BeforeImage]) -> tuple[Call, ...]:
