@@ -216,7 +216,7 @@ class ProcessTable:
 # Runs programs of the node to ask them something, from within an agent's pod too.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeProgram:
     """Runs programs of the node."""
 
