@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.actions import LOG_EVENTS, Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.engine.rollout.controllers import Controllers
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.rollout_controller import RolloutController
@@ -196,7 +196,7 @@ def _log_actions(name: str, actions: tuple[NodeAction, ...]) -> None:
     for action in actions:
         level = _log.debug if isinstance(action, Wait | Hold) else _log.info
         level(
-            LOG_EVENTS[type(action)],
+            action.log_event,
             upgrade=name,
             node=getattr(action, "node", None),
             reason=action.reason.value,

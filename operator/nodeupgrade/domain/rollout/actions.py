@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias, dataclass_transform
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
@@ -24,18 +24,26 @@ class GuardParameters:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decision:
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class _Action:
+    """Makes every action frozen data, and notes the name under which it is logged."""
+
+    log_event: ClassVar[str]
+
+    def __init_subclass__(cls, *, logged: str = "") -> None:
+        cls.log_event = logged
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class _Decision(_Action):
     reason: Reason
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeDecision(_Decision):
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskDecision(_Decision):
     task: Task
 
@@ -45,7 +53,6 @@ class _TaskDecision(_Decision):
         return self.task.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ViewDecision(_Decision):
     view: NodeView
 
@@ -55,113 +62,100 @@ class _ViewDecision(_Decision):
         return self.view.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddFinalizer(_Decision):
+class _GuardDecision(_TaskDecision):
+    parameters: GuardParameters  # as they were read
+    changes: Mapping[str, str | None]  # entries to set; None removes one
+
+
+class AddFinalizer(_Decision, logged="finalizer_added"):
     """Add the finalizer, so that deletion waits for nodes in flight."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveFinalizer(_Decision):
+class RemoveFinalizer(_Decision, logged="finalizer_removed"):
     """Remove the finalizer, so that the API server can delete the object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteStatus(_Decision):
+class WriteStatus(_Decision, logged="status_written"):
     """Replace the status. Only this write takes and frees slots, so two writers cannot both take the last one."""
 
     status: UpgradeStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report(_Decision):
+class Report(_Decision, logged="rollout_reported"):
     """Emit an event on the state of the rollout as a whole, because that changed."""
 
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admit(_NodeDecision):
+class Admit(_NodeDecision, logged="node_admitted"):
     """Give the node a slot (through the WriteStatus of the same plan)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeSlot(_NodeDecision):
+class FreeSlot(_NodeDecision, logged="slot_freed"):
     """Free the node's slot (through the WriteStatus of the same plan)."""
 
     failure: NodeFailure | None = None  # what that write puts on record of a node of which no task tells
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim(_NodeDecision):
+class Claim(_NodeDecision, logged="node_claimed"):
     """Create the node's task, or take over that of an ended rollout; the node then belongs to this one and waits."""
 
     spec: TaskSpec
     claims: Task | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reopen(_TaskDecision):
+class Reopen(_TaskDecision, logged="task_reopened"):
     """Queue a node whose run is over for another run."""
 
     spec: TaskSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blank(_TaskDecision):
+class Blank(_TaskDecision, logged="task_cleared"):
     """Clear the task status of an earlier run, so that it is not mistaken for that of the next one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkTask(_TaskDecision):
+class MarkTask(_TaskDecision, logged="task_marked"):
     """Write to the task of a node that is not started, so that no start takes effect that is still on its way.
 
     It succeeds only if none has taken effect before.
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteHold(_TaskDecision):
+class NoteHold(_TaskDecision, logged="hold_noted"):
     """Write down in the task since when the node is held by a pod, from which the pod's time runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse(_NodeDecision):
+class Refuse(_NodeDecision, logged="node_refused"):
     """Report that the node must not be touched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip(_Decision):
+class Skip(_Decision, logged="nodes_skipped"):
     """Report that nodes need nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveNews(_Decision):
+class WaveNews(_Decision, logged="wave_reported"):
     """Emit an event that a wave began or completed."""
 
     wave: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold(_Decision):
+class Hold(_Decision, logged="rollout_waiting"):
     """Report that no further node is started now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait(_NodeDecision):
+class Wait(_NodeDecision, logged="node_waiting"):
     """Wait for the node in flight, or for time to pass."""
 
     until: datetime | None = None  # when the wait is over, if that is known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cordon(_ViewDecision):
+class Cordon(_ViewDecision, logged="node_cordoned"):
     """Cordon the node and record the owner of the cordon in the same write."""
 
     announces: bool = False  # whether the node's condition MaintenanceInProgress says so as well
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTask(_NodeDecision):
+class StartTask(_NodeDecision, logged="task_started"):
     """Start the node's run: create its task, or claim the released one of another rollout."""
 
     spec: TaskSpec
@@ -169,8 +163,7 @@ class StartTask(_NodeDecision):
     claims: Task | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateAgent(_TaskDecision):
+class CreateAgent(_TaskDecision, logged="agent_created"):
     """Create the agent pod on the node, or the pod of its artifact."""
 
     role: PodRole = PodRole.AGENT  # which of the two
@@ -178,8 +171,7 @@ class CreateAgent(_TaskDecision):
     artifact: PodUid | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAgent(_Decision):
+class DeleteAgent(_Decision, logged="agent_deleted"):
     """Delete the agent pod, or the pod of its artifact; what an agent started on the host is not affected."""
 
     pod: AgentPodView
@@ -190,60 +182,45 @@ class DeleteAgent(_Decision):
         return self.pod.node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartHook(_TaskDecision):
+class StartHook(_TaskDecision, logged="hook_started"):
     """Create the Job of a hook from its template."""
 
     hook: HookRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordHook(_TaskDecision):
+class RecordHook(_TaskDecision, logged="hook_recorded"):
     """Record in the task how a hook ended."""
 
     hook: HookRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseGuard(_TaskDecision):
+class RaiseGuard(_GuardDecision, logged="guard_raised"):
     """Keep the node's pods Ready until its kubelet has probed them: write the policy parameters, then the task."""
 
-    parameters: GuardParameters
-    changes: Mapping[str, str | None]
     grant: GuardGrant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NarrowGuard(_TaskDecision):
+class NarrowGuard(_GuardDecision, logged="guard_narrowed"):
     """Shorten the guard to the time that the kubelet, which runs now, needs to probe its pods."""
 
-    parameters: GuardParameters
-    changes: Mapping[str, str | None]
     grant: GuardGrant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclineGuard(_TaskDecision):
+class DeclineGuard(_TaskDecision, logged="guard_declined"):
     """Answer the node side that the node cannot be guarded."""
 
     grant: GuardGrant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiftGuard(_TaskDecision):
+class LiftGuard(_GuardDecision, logged="guard_lifted"):
     """Remove the guard of the node."""
 
-    parameters: GuardParameters
-    changes: Mapping[str, str | None]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abort(_TaskDecision):
+class Abort(_TaskDecision, logged="run_aborted"):
     """Ask the node side to stop, and to roll back unless the run is committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp(_TaskDecision):
+class GiveUp(_TaskDecision, logged="run_given_up"):
     """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
 
     phase: TaskPhase  # Refused if no agent had started when the run was called off, else Failed
@@ -260,25 +237,21 @@ class GiveUp(_TaskDecision):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judge(_TaskDecision):
+class Judge(_TaskDecision, logged="verdict_recorded"):
     """Record the verdict of the control plane's own verification of the node."""
 
     verdict: RunVerdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreCordon(_ViewDecision):
+class RestoreCordon(_ViewDecision, logged="cordon_restored"):
     """Uncordon the node, if the cordon is ours; before that, end our condition MaintenanceInProgress."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release(_TaskDecision):
+class Release(_TaskDecision, logged="node_released"):
     """Release the task, whose run is over or will never begin, so that another rollout may claim it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropTask(_TaskDecision):
+class DropTask(_TaskDecision, logged="task_dropped"):
     """Delete the task of a node that is gone or was replaced by another one of the same name."""
 
 
@@ -289,39 +262,3 @@ _TaskNote: TypeAlias = MarkTask | NoteHold | RecordHook
 _OtherWrite: TypeAlias = Cordon | RestoreCordon | CreateAgent | DeleteAgent | StartHook
 _Told: TypeAlias = Admit | FreeSlot | Refuse | Skip | WaveNews | Hold | Wait | Report
 NodeAction: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite | _Told
-
-LOG_EVENTS: Mapping[type[NodeAction], str] = {
-    AddFinalizer: "finalizer_added",
-    RemoveFinalizer: "finalizer_removed",
-    WriteStatus: "status_written",
-    Report: "rollout_reported",
-    Admit: "node_admitted",
-    FreeSlot: "slot_freed",
-    Claim: "node_claimed",
-    Reopen: "task_reopened",
-    Blank: "task_cleared",
-    MarkTask: "task_marked",
-    NoteHold: "hold_noted",
-    Refuse: "node_refused",
-    Skip: "nodes_skipped",
-    WaveNews: "wave_reported",
-    Hold: "rollout_waiting",
-    Wait: "node_waiting",
-    Cordon: "node_cordoned",
-    StartTask: "task_started",
-    CreateAgent: "agent_created",
-    DeleteAgent: "agent_deleted",
-    StartHook: "hook_started",
-    RecordHook: "hook_recorded",
-    RaiseGuard: "guard_raised",
-    NarrowGuard: "guard_narrowed",
-    DeclineGuard: "guard_declined",
-    LiftGuard: "guard_lifted",
-    Abort: "run_aborted",
-    GiveUp: "run_given_up",
-    Judge: "verdict_recorded",
-    RestoreCordon: "cordon_restored",
-    Release: "node_released",
-    DropTask: "task_dropped",
-}
-"""The names under which actions are logged."""
