@@ -1,20 +1,28 @@
 """Every metric of the operator, once: what Prometheus is told and docs/generated/metrics.md follow from here."""
 
+from collections import Counter as Numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import RunVerdict, TaskAction, Verdict, began_at
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.rollout.figures import finished_runs, flights, group_nodes, is_paused, stored_hashes
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.actions import Judge
+from nodeupgrade.engine.informer import Informer
 from nodeupgrade.engine.rollout.result import Result
 
 PREFIX = "nodeupgrade_"
@@ -139,22 +147,12 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformerState:
-    """State of an informer."""
-
-    kind: str
-    synced: bool
-    silence: float  # seconds since the last event
-    relists: Mapping[str, int]  # number of lists, by reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The state that gauges are computed from."""
 
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     tasks: Iterable[Task] = ()
-    informers: tuple[InformerState, ...] = ()
+    informers: tuple[Informer[Any], ...] = ()
     queue_depth: int = 0
     leads: bool = False
 
@@ -165,7 +163,7 @@ class Metrics:
     Scrapes are served by a thread of their own, so that an operator whose event loop hangs still answers them.
 
     Args:
-        state: Called at every scrape; must return copies.
+        state: Called at every scrape, by the server's thread and not the event loop's; must return copies.
     """
 
     def __init__(self, state: Callable[[], State] = State) -> None:
@@ -201,14 +199,19 @@ class Metrics:
         """Count that something was reconciled, and the runs that got a verdict."""
         self._passes.labels("conflict" if done.conflicted else "success").inc()
         self._seconds.observe(seconds)
-        for run in finished_runs(done.applied):
-            self._rewritten.inc(run.rewritten)
-            self._restarted.inc(run.restarted)
-            self._flapped.inc(run.flapped)
-            if run.down_seconds is not None:
-                self._down.observe(run.down_seconds)
-            if run.rolled_back is not None:
-                self._rollbacks.labels(run.rolled_back.value).inc()
+        for action in done.applied:
+            if isinstance(action, Judge) and action.verdict.outcome is not Verdict.PRECHECKED:
+                self._judged(action.task.reported, action.verdict)
+
+    def _judged(self, status: TaskStatus, verdict: RunVerdict) -> None:
+        """Count a run: its verdict is written once."""
+        self._rewritten.inc(status.containers.rewritten)
+        self._restarted.inc(max(verdict.restarted, status.containers.restarted))
+        self._flapped.inc(len(status.containers.readiness_flaps))
+        if status.kubelet.down_seconds is not None:
+            self._down.observe(status.kubelet.down_seconds)
+        if verdict.outcome in {Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED}:
+            self._rollbacks.labels(verdict.reason.value).inc()
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:
         """Count what could not be reconciled."""
@@ -224,7 +227,7 @@ class Metrics:
         state = self._state()
         yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
         hashes = _gauge(HASHES)
-        for kubelet, number in stored_hashes(state.tasks if state.leads else ()).items():
+        for kubelet, number in _stored_hashes(state.tasks if state.leads else ()).items():
             hashes.add_metric((kubelet,), number)
         leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
         leads.add_metric((), state.leads)
@@ -252,14 +255,16 @@ def _version() -> str:
 
 def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
     nodes, tasks = _gauge(NODES), {task.name: task for task in state.tasks}
-    for group, count in group_nodes(tasks.values(), {upgrade.uid for upgrade in upgrades}).items():
-        nodes.add_metric((group.upgrade, group.wave, group.phase), count)
+    uids = {upgrade.uid for upgrade in upgrades}
+    mine = (task for task in tasks.values() if task.spec.upgrade_ref.uid in uids)
+    for group, count in Numbers((task.spec.upgrade_ref.name, task.spec.wave, _phase(task)) for task in mine).items():
+        nodes.add_metric(group, count)
     flying, lasting, limits = _gauge(IN_FLIGHT), _gauge(FLIGHT), _gauge(NODE_TIMEOUT)
     phases, conditions, paused = _gauge(PHASE), _gauge(CONDITION), _gauge(PAUSED)
     for upgrade in upgrades:
         name, status = upgrade.name, upgrade.status
         flying.add_metric((name,), len(status.in_flight))
-        for node, lasted in islice(flights(upgrade, tasks, state.now).items(), NAMED_NODES):
+        for node, lasted in islice(_flights(upgrade, tasks, state.now).items(), NAMED_NODES):
             lasting.add_metric((name, node), lasted.total_seconds())
         if upgrade.spec is not None:
             limits.add_metric((name,), upgrade.spec.timeouts.node.total_seconds())
@@ -267,18 +272,53 @@ def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
             phases.add_metric((name, status.phase), 1)
         for condition in status.conditions:
             conditions.add_metric((name, condition.type, condition.status, condition.reason), 1)
-        paused.add_metric((name,), is_paused(upgrade))
+        paused.add_metric((name,), _is_paused(upgrade))
     yield from (nodes, flying, lasting, limits, phases, conditions, paused)
 
 
-def _informers(informers: tuple[InformerState, ...]) -> Iterator[Metric]:
+def _flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> dict[NodeName, timedelta]:
+    """Return how long each node in flight has been so, the longest first; one whose run has not begun is left out."""
+    flying = (tasks[name] for name in upgrade.status.in_flight if name in tasks)
+    since = {
+        task.name: began_at(task.spec.run_id)
+        for task in flying
+        if task.spec.upgrade_ref.uid == upgrade.uid and task.spec.action is not TaskAction.WAIT
+    }
+    lasting = ((name, now - began) for name, began in since.items() if began is not None)
+    return dict(sorted(lasting, key=lambda flight: flight[1], reverse=True))
+
+
+def _stored_hashes(tasks: Iterable[Task]) -> Mapping[str, int]:
+    """Add up the running containers by the kubelet that computes their hash, as each node has counted them last.
+
+    An earlier run's count is as true as its time is recent, so it counts until there is another one.
+    """
+    return sum((task.status.hashes.counted for task in tasks if task.status.hashes is not None), Numbers[str]())
+
+
+def _is_paused(upgrade: Upgrade) -> bool:
+    """Report whether the rollout is paused: by its action, by annotation, or by the failure threshold."""
+    requested = upgrade.spec is not None and upgrade.spec.action is RolloutAction.PAUSE
+    stalled = any(
+        condition.status == "True" and condition.reason == Reason.FAILURE_THRESHOLD_REACHED
+        for condition in upgrade.status.conditions
+    )
+    return requested or upgrade.braked or stalled
+
+
+def _phase(task: Task) -> str:
+    return task.reported.phase.value if task.verdict is None else task.verdict.outcome.value
+
+
+def _informers(informers: tuple[Informer[Any], ...]) -> Iterator[Metric]:
     synced, ages = _gauge(SYNCED), _gauge(EVENT_AGE)
     relists = CounterMetricFamily(RELISTS.name, RELISTS.meaning, labels=RELISTS.labels)
     for informer in informers:
-        synced.add_metric((informer.kind,), informer.synced)
-        ages.add_metric((informer.kind,), informer.silence)
-        for reason, count in informer.relists.items():
-            relists.add_metric((informer.kind, reason), count)
+        kind = informer.resource.kind
+        synced.add_metric((kind,), informer.synced)
+        ages.add_metric((kind,), informer.silence)
+        for reason, count in dict(informer.relists).items():
+            relists.add_metric((kind, reason), count)
     yield from (synced, ages, relists)
 
 

@@ -13,10 +13,9 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.controlplane.queue import Queues
-from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
-from nodeupgrade.wiring.controlplane import ControlPlane, Session, control_plane
+from nodeupgrade.engine.rollout.queue import Queues
+from nodeupgrade.wiring.controlplane import ControlPlane, OperatorSettings, Session, control_plane
 
 _log = structlog.get_logger(__name__)
 
@@ -53,25 +52,8 @@ class Manager:
             UnavailableError: The API server does not answer.
             OSError: The port for metrics is in use.
         """
-        settings = self._settings
-        building = control_plane(
-            settings.agents,
-            settings.configuration,
-            operator_node=settings.node,
-            pod=settings.pod,
-            kubeconfig=settings.kubeconfig,
-            metrics_host=settings.metrics_host,
-            metrics_port=settings.metrics_port,
-            queue_depth=lambda: len(self._queues),
-            on_rollout_change=self._queues.rollout_changed,
-            on_node_change=self._queues.node_changed,
-            on_slots=self._queues.in_flight,
-            on_error=_log_watch_problem,
-            on_undelivered=_log_delivery_problem,
-            on_election=_log_election,
-        )
         async with AsyncExitStack() as stack:
-            plane = await stack.enter_async_context(building)
+            plane = await stack.enter_async_context(control_plane(self._settings, self._queues))
             await plane.check_access()
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
@@ -90,7 +72,7 @@ class Manager:
     def log_in(self) -> Session | None:
         """Return a session with our own login the first time; then None, since no other login exists."""
         opened, self._may_log_in = self._may_log_in, False
-        return self._plane.session() if opened and self._plane is not None else None
+        return self._plane.kube.session() if opened and self._plane is not None else None
 
     def upgrade_changed(self, body: Json, *, deleted: bool) -> None:
         """Update the informer's copy of a NodeUpgrade from an event, and requeue it."""
@@ -128,15 +110,3 @@ class Manager:
         _log.error("task_ended_unexpectedly", task=task.get_name(), exc_info=problem)
         self.failed = True
         self._stop.set()
-
-
-def _log_election(news: str) -> None:
-    _log.info("standing_by", because=news)
-
-
-def _log_watch_problem(kind: str, problem: str) -> None:
-    _log.warning("watch_failed", kind=kind, error=problem)
-
-
-def _log_delivery_problem(receiver: str, problem: str) -> None:
-    _log.warning("notification_failed", receiver=receiver, error=problem)

@@ -7,7 +7,7 @@ import structlog
 
 from nodeupgrade.controlplane import handlers
 from nodeupgrade.controlplane.manager import Manager
-from nodeupgrade.controlplane.settings import OperatorSettings
+from nodeupgrade.wiring.controlplane import OperatorSettings
 
 _log = structlog.get_logger(__name__)
 

@@ -1,7 +1,6 @@
 """The operator's settings, read from the environment of its pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -12,8 +11,8 @@ from nodeupgrade.domain.node.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, read_allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
+from nodeupgrade.wiring.controlplane import DEFAULT_LIVENESS, OperatorSettings
 
-DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
 CONFIGURATION_FILE = Path("/etc/nodeupgrade/config.yaml")
 DEFAULT_METRICS = "0.0.0.0:8081"
 LAST_PORT = 65535
@@ -21,20 +20,6 @@ LAST_PORT = 65535
 
 class SettingsError(Exception):
     """A setting is missing or invalid; the message names it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSettings:
-    """The settings that the operator's Deployment decides."""
-
-    agents: AgentPodSettings  # image and namespace of agent pods
-    node: str | None = None  # the node that the operator runs on, which is upgraded last
-    pod: str = "operator"  # the name of the operator's pod, or of its machine; tells its replicas apart
-    kubeconfig: Path | None = None  # for running outside a cluster; None inside
-    liveness: str = DEFAULT_LIVENESS  # URL at which to answer the liveness probe
-    metrics_host: str = ""  # address on which to serve metrics to Prometheus
-    metrics_port: int = 0  # port on which to serve metrics
-    configuration: Configuration = field(default_factory=Configuration)  # the servers that the operator may speak to
 
 
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:

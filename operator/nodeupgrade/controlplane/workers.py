@@ -9,10 +9,10 @@ import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.controlplane.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.engine.rollout.controllers import Controllers
+from nodeupgrade.engine.rollout.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.rollout_controller import RolloutController
 from nodeupgrade.ports.kube import UnavailableError

@@ -3,30 +3,35 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import structlog
 
 from nodeupgrade.adapters.health.probe import ClusterProbe
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience, Session
 from nodeupgrade.adapters.logs import log_to_stderr
-from nodeupgrade.adapters.metrics import InformerState, Metrics, State, served
+from nodeupgrade.adapters.metrics import Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, Controllers, build_controllers
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
+from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
-__all__ = ["ControlPlane", "Metrics", "Session", "control_plane", "log_to_stderr"]
+__all__ = ["ControlPlane", "Metrics", "OperatorSettings", "Session", "control_plane", "log_to_stderr"]
+
+_log = structlog.get_logger(__name__)
+
+DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
 
 HEALTH_READER = "system:serviceaccount:{namespace}:nodeupgrade-health-checks"
 """The identity that health checks read objects with: it may read what administrators give it, and nothing else."""
@@ -36,6 +41,20 @@ ONE_ATTEMPT = Patience(request_seconds=15, retry_seconds=0)
 
 ELECTION_PATIENCE = Patience(request_seconds=3.0, retry_seconds=0.0)
 """A renewal that takes longer is worth nothing; the next one follows soon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """The settings that the operator's Deployment decides."""
+
+    agents: AgentPodSettings  # image and namespace of agent pods
+    node: str | None = None  # the node that the operator runs on, which is upgraded last
+    pod: str = "operator"  # the name of the operator's pod, or of its machine; tells its replicas apart
+    kubeconfig: Path | None = None  # for running outside a cluster; None inside
+    liveness: str = DEFAULT_LIVENESS  # URL at which to answer the liveness probe
+    metrics_host: str = ""  # address on which to serve metrics to Prometheus
+    metrics_port: int = 0  # port on which to serve metrics
+    configuration: Configuration = field(default_factory=Configuration)  # the servers that the operator may speak to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +69,6 @@ class ControlPlane:
     metrics: Metrics
     elector: Elector
     namespace: str
-
-    def session(self) -> Session:
-        """Open a session with our login, for kopf to use."""
-        return self.kube.session()
 
     async def check_access(self) -> None:
         """Check that every resource to be watched exists and may be watched, and that the Lease may be read.
@@ -77,40 +92,8 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def control_plane(
-    agents: AgentPodSettings,
-    configuration: Configuration,
-    *,
-    operator_node: str | None = None,
-    pod: str,
-    kubeconfig: Path | None = None,
-    metrics_host: str,
-    metrics_port: int,
-    queue_depth: Callable[[], int],
-    on_rollout_change: Callable[[str], None],
-    on_node_change: Callable[[NodeName], None],
-    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None],
-    on_error: Callable[[str, str], None],
-    on_undelivered: Callable[[str, str], None],
-    on_election: Callable[[str], None],
-) -> AsyncIterator[ControlPlane]:
-    """Build the control plane for the real API server, and serve its metrics.
-
-    Args:
-        agents: Image and namespace of agent pods.
-        configuration: The servers that it may speak to.
-        operator_node: The node that the operator runs on.
-        pod: The name of the operator's pod.
-        kubeconfig: For running outside a cluster; None inside.
-        metrics_host: Address on which to serve metrics.
-        metrics_port: Port on which to serve metrics.
-        queue_depth: Returns the length of the work queue, for the metrics.
-        on_rollout_change: Called with the name of a NodeUpgrade that there may be something to do for.
-        on_node_change: See ``on_change`` of InformedFleet.
-        on_slots: See RolloutController.
-        on_error: See InformedFleet.
-        on_undelivered: See ``on_error`` of Notifier.
-        on_election: Called with why this process does not lead.
+async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIterator[ControlPlane]:
+    """Build the control plane for the real API server, and serve its metrics; what changes is put into the queues.
 
     Raises:
         NoClusterError: No API server is configured.
@@ -120,9 +103,12 @@ async def control_plane(
     elector: Elector | None = None
 
     def state() -> State:
-        return State() if fleet is None or elector is None else _state(fleet, queue_depth(), elector)
+        if fleet is None or elector is None:
+            return State()
+        tasks, leads = fleet.tasks.views.values(), elector.may_write()
+        return State(tasks=tasks, informers=fleet.informers, queue_depth=len(queues), leads=leads)
 
-    metrics = Metrics(state)
+    metrics, agents, kubeconfig = Metrics(state), settings.agents, settings.kubeconfig
     reader = HEALTH_READER.format(namespace=agents.namespace)
     async with (
         KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
@@ -130,27 +116,28 @@ async def control_plane(
         KubeClient.open(kubeconfig, patience=ONE_ATTEMPT, answered=metrics.answered, impersonated=reader) as as_reader,
     ):
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
-        elector = Elector(electing, agents.namespace, f"{pod}_{uuid.uuid4().hex[:12]}", on_news=on_election)
+        identity = f"{settings.pod}_{uuid.uuid4().hex[:12]}"
+        elector = Elector(electing, agents.namespace, identity, on_news=_log_election)
         kube.only_while(elector.may_write)
-        probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
-        health = HealthMonitor(probe, kube.utcnow, on_rollout_change)
-        fleet = InformedFleet(kube, agents.namespace, on_change=on_node_change, on_error=on_error)
+        probe = ClusterProbe(as_reader, settings.configuration.prometheus, kube.utcnow)
+        health = HealthMonitor(probe, kube.utcnow, queues.rollout_changed)
+        fleet = InformedFleet(kube, agents.namespace, on_change=queues.node_changed, on_error=_log_watch_problem)
         writing = WriteThrough(kube, fleet)
-        receivers = configuration.notifications
+        receivers = settings.configuration.notifications
         names = tuple(receiver.name for receiver in receivers)
-        notifier = Notifier(writing, Webhooks(receivers), names, on_error=on_undelivered)
+        notifier = Notifier(writing, Webhooks(receivers), names, on_error=_log_delivery_problem)
         controllers = build_controllers(
             writing,
             agents,
-            operator_node=operator_node,
+            operator_node=settings.node,
             source=fleet,
             health=health,
             term=elector,
             thrift=IN_A_CLUSTER,
-            on_slot_unused=on_rollout_change,
-            on_slots=on_slots,
+            on_slot_unused=queues.rollout_changed,
+            on_slots=queues.in_flight,
         )
-        with served(metrics, metrics_host, metrics_port):
+        with served(metrics, settings.metrics_host, settings.metrics_port):
             yield ControlPlane(
                 kube=kube,
                 controllers=controllers,
@@ -163,17 +150,13 @@ async def control_plane(
             )
 
 
-def _state(fleet: InformedFleet, queue_depth: int, elector: Elector) -> State:
-    """Copy the values behind the gauges; called from the metrics server's thread, not the event loop's."""
-    informers = tuple(
-        InformerState(
-            kind=each.resource.kind,
-            synced=each.synced,
-            silence=each.silence,
-            relists={why.value: count for why, count in dict(each.relists).items()},
-        )
-        for each in fleet.informers
-    )
-    return State(
-        tasks=fleet.tasks.views.values(), informers=informers, queue_depth=queue_depth, leads=elector.may_write()
-    )
+def _log_election(news: str) -> None:
+    _log.info("standing_by", because=news)
+
+
+def _log_watch_problem(kind: str, problem: str) -> None:
+    _log.warning("watch_failed", kind=kind, error=problem)
+
+
+def _log_delivery_problem(receiver: str, problem: str) -> None:
+    _log.warning("notification_failed", receiver=receiver, error=problem)

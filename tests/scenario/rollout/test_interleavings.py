@@ -12,7 +12,6 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane import workers
-from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.domain.rollout.actions import GuardParameters
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout import actuator
@@ -20,6 +19,7 @@ from nodeupgrade.engine.rollout.actuator import MOST_WAITING
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
+from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.ports.kube import (
     EVENTS,
     JOBS,

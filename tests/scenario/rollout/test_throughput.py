@@ -15,12 +15,12 @@ import pytest
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_upgrade
-from nodeupgrade.controlplane.queue import Queues
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, build_controllers
+from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource

@@ -5,24 +5,36 @@ import threading
 import urllib.request
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
 
-from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, InformerState, Metrics, State, served
+from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, Metrics, State, served
 from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction, began_at
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.engine.informer import Informer, Relist
 from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.agent.given import upgrade_task
 from tests.scenario.rollout.harness import Scene
 
 NAME = "to-1-33"
-INFORMER = InformerState(kind="Node", synced=True, silence=2.5, relists={"start": 1, "expired": 3})
+
+
+class Watched(Informer[Any]):
+    """An informer that has been at work."""
+
+    synced, silence = True, 2.5
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.kube, NODES, view_node)
+        self.relists.update({Relist.START: 1, Relist.EXPIRED: 3})
 
 
 class Observed:
@@ -32,13 +44,14 @@ class Observed:
         self.scene = Scene(parts={"node-1": Part.ROLL_BACK, "node-2": Part.FLAP})
         self.tasks: list[Task] = []
         self.leads = True
+        self.informer = Watched(self.scene)
         self.metrics = self.new_operator()
 
     def new_operator(self) -> Metrics:
         return Metrics(self.state)
 
     def state(self) -> State:
-        return State(now=self.scene.now, tasks=self.tasks, informers=(INFORMER,), queue_depth=4, leads=self.leads)
+        return State(now=self.scene.now, tasks=self.tasks, informers=(self.informer,), queue_depth=4, leads=self.leads)
 
     async def run(self) -> None:
         for n in range(3):

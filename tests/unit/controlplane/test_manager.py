@@ -10,10 +10,10 @@ from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
-from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
 from nodeupgrade.ports.kube import ForbiddenError
+from nodeupgrade.wiring.controlplane import OperatorSettings
 from tests.doubles.kube import InMemoryKube
 
 SETTINGS = OperatorSettings(agents=AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
@@ -55,6 +55,13 @@ class Leader:
         self.released = True
 
 
+class Login:
+    """A client with a session."""
+
+    def session(self) -> object:
+        return object()
+
+
 @dataclass
 class Plane:
     """A control plane without an API server."""
@@ -67,13 +74,11 @@ class Plane:
     controllers: Controllers = field(default_factory=lambda: build_controllers(InMemoryKube(), SETTINGS.agents))
     metrics: Metrics = field(default_factory=Metrics)
     elector: Leader = field(default_factory=Leader)
+    kube: Login = field(default_factory=Login)
 
     async def check_access(self) -> None:
         if self.refuses:
             raise ForbiddenError("nodes is forbidden")
-
-    def session(self) -> object:
-        return object()
 
 
 @pytest.fixture

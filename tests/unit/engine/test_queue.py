@@ -12,7 +12,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.controlplane.queue import (
+from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
+from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
+from nodeupgrade.engine.rollout.queue import (
     GATHERING_SECONDS,
     IN_FLIGHT_SECONDS,
     LONGEST_BACKOFF_SECONDS,
@@ -20,8 +22,6 @@ from nodeupgrade.controlplane.queue import (
     Queues,
     WorkQueue,
 )
-from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
-from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.ports.kube import UnavailableError
 from tests.scenario.rollout.harness import upgrade_object
