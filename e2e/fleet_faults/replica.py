@@ -7,13 +7,13 @@ from collections.abc import Callable
 from e2e.fleet_faults.proxy import Died, Proxy
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.controlplane.leading import lead
-from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, build_controllers
+from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, build_controllers
+from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 
@@ -39,7 +39,8 @@ async def live(proxy: Proxy, identity: str) -> None:
         AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev"),
         source=fleet,
         term=elector,
-        thrift=IN_A_CLUSTER,
+        recent_seconds=RECENT_SECONDS,
+        gathering_seconds=GATHERING_SECONDS,
         clock=loop_time,
         on_slot_unused=queues.rollout_changed,
         on_slots=queues.in_flight,

@@ -13,7 +13,7 @@ from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import Thrift, build_controllers
+from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.snapshots import Term
@@ -50,13 +50,10 @@ class Passes:
             source=fleet or self._lists,
             health=health,
             term=term,
-            thrift=Thrift(recent_seconds=float("inf")),
+            recent_seconds=float("inf"),
         )
-        self.rollouts, self.nodes, self.snapshots = (
-            self._operator.rollouts,
-            self._operator.nodes,
-            self._operator.snapshots,
-        )
+        self.rollouts, self.nodes = self._operator.rollouts, self._operator.nodes
+        self.snapshots, self.recorder = self._operator.snapshots, self._operator.recorder
 
     async def reconcile(self, name: str) -> Result:
         """Make one pass over one NodeUpgrade."""
@@ -74,7 +71,7 @@ class Passes:
             for look in looks:
                 look.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
-            await self._operator.recorder.flush()
+            await self.recorder.flush()
         made = [*nodes, rollout]
         waits = [each.wait_over_in for each in made if each.wait_over_in is not None]
         return Result(

@@ -19,7 +19,7 @@ from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, Controllers, build_controllers
+from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, Controllers, build_controllers
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.queue import Queues
@@ -133,7 +133,8 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             source=fleet,
             health=health,
             term=elector,
-            thrift=IN_A_CLUSTER,
+            recent_seconds=RECENT_SECONDS,
+            gathering_seconds=GATHERING_SECONDS,
             on_slot_unused=queues.rollout_changed,
             on_slots=queues.in_flight,
         )

@@ -21,7 +21,7 @@ from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import Thrift, build_controllers
+from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
@@ -87,7 +87,7 @@ class Operator:
             WriteThrough(kube, fleet),
             AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
             source=fleet,
-            thrift=Thrift(recent_seconds=self.dice.choice([0.0, 3.0, 1e6])),
+            recent_seconds=self.dice.choice([0.0, 3.0, 1e6]),
             clock=clock,
         )
         self.following = asyncio.ensure_future(fleet.run())

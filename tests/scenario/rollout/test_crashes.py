@@ -10,6 +10,8 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import decisions
@@ -133,7 +135,7 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(name: str, slept: 
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
     plot = PLOTS[name]
     scene = await stage(plot)
-    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    own = build_controllers(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
     seen, conflicts = [], 0
     for edit in (*plot.then, None):
         while scene.idle < plot.patience:
@@ -141,7 +143,7 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(name: str, slept: 
             if await scene.step():
                 break
             stale = seen[-1 - slept] if len(seen) > slept else seen[0]
-            actuator = Actuator(scene.kube, agents, stale.upgrade)
+            actuator = Actuator(own.snapshots, stale, RolloutMemory(), own.recorder)
             for action in decisions(stale, scene.now):
                 try:
                     conflicts += await actuator.carry_out(action) is None

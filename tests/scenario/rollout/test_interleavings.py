@@ -17,7 +17,7 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout import actuator
 from nodeupgrade.engine.rollout.actuator import MOST_WAITING
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import Controllers, Thrift, build_controllers
+from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.ports.kube import (
@@ -99,12 +99,11 @@ async def stage(nodes: int = 2, **spec: Any) -> tuple[Scene, Gated, Controllers]
     for name in names:
         await scene.fleet.add_node(name)
     await scene.apply(**{"nodes": {"names": names}, **spec})
-    thrift = Thrift(recent_seconds=1.0)
 
     def clock() -> float:
         return (scene.now - START).total_seconds()
 
-    return scene, kube, build_controllers(kube, AGENTS, thrift=thrift, clock=clock)
+    return scene, kube, build_controllers(kube, AGENTS, recent_seconds=1.0, clock=clock)
 
 
 async def admitted(scene: Scene, own: Controllers, count: int = 1) -> None:

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.controlplane import queue, workers
+from nodeupgrade.controlplane import workers
 from nodeupgrade.domain.rollout import flight, planner
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout import node_controller, rollout_controller
+from nodeupgrade.engine.rollout import node_controller, queue, rollout_controller
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES

@@ -12,6 +12,8 @@ from nodeupgrade.domain.election import term_of
 from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.snapshots import RolloutMemory
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, decisions
@@ -27,7 +29,8 @@ async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, Nod
         fleet = await scene.operator.gather("to-1-33")
         for action in decisions(fleet, scene.now):
             if isinstance(action, kind):
-                return Actuator(scene.kube, AGENTS, fleet.upgrade), action
+                own = build_controllers(scene.kube, AGENTS)
+                return Actuator(own.snapshots, fleet, RolloutMemory(), own.recorder), action
         await scene.step()
 
 

@@ -19,7 +19,7 @@ from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import IN_A_CLUSTER, build_controllers
+from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, build_controllers
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -105,7 +105,8 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
         WriteThrough(kube, fleet),
         AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
         source=fleet,
-        thrift=IN_A_CLUSTER,
+        recent_seconds=RECENT_SECONDS,
+        gathering_seconds=GATHERING_SECONDS,
         clock=loop.time,
         on_slot_unused=queues.rollout_changed,
         on_slots=queues.in_flight,

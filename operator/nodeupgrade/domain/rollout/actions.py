@@ -260,5 +260,7 @@ GuardWrite: TypeAlias = RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard
 _TaskWrite: TypeAlias = Claim | Reopen | Blank | StartTask | Abort | GiveUp | Judge | Release | DropTask
 _TaskNote: TypeAlias = MarkTask | NoteHold | RecordHook
 _OtherWrite: TypeAlias = Cordon | RestoreCordon | CreateAgent | DeleteAgent | StartHook
-_Told: TypeAlias = Admit | FreeSlot | Refuse | Skip | WaveNews | Hold | Wait | Report
-NodeAction: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite | _Told
+Write: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite
+Told: TypeAlias = Admit | FreeSlot | Refuse | Skip | WaveNews | Hold | Wait | Report
+"""Done by the status write of the same plan, or merely reported."""
+NodeAction: TypeAlias = Write | Told

@@ -22,9 +22,8 @@ from nodeupgrade.api.values import NodeName, printable
 from nodeupgrade.domain.rollout import actions, hooks
 from nodeupgrade.domain.rollout.guard import decline, is_asked_for
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, pod_for
+from nodeupgrade.engine.rollout.agent_pod import pod_for
 from nodeupgrade.engine.rollout.cordons import cordon, uncordon
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.hook_job import start_hook
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -40,34 +39,49 @@ from nodeupgrade.ports.kube import (
     UnavailableError,
 )
 
+# Kubernetes events about what was done, emitted in the background as client-go's recorder does: nobody waits.
+
+MOST_WAITING = 1000
+"""Events that wait at most; further ones are dropped, because an API server that is this far behind needs rest."""
+
+
+class EventRecorder:
+    """Emits the recorded events one after the other, in order, while it runs."""
+
+    def __init__(self, kube: TypedKube) -> None:
+        self._kube = kube
+        self._waiting: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
+
+    def record(self, events: Iterable[Event]) -> None:
+        """Take note of events; returns at once."""
+        for event in events:
+            if not self._waiting.full():
+                self._waiting.put_nowait(event)
+
+    async def run(self) -> None:
+        """Emit events until cancelled."""
+        while True:
+            await self._kube.emit_event(await self._waiting.get())
+
+    def forget(self) -> None:
+        """Drop what is waiting: a former leader has nothing to tell."""
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+
+    async def flush(self) -> None:
+        """Emit what is waiting, for callers that do not run it."""
+        while not self._waiting.empty():
+            await self._kube.emit_event(self._waiting.get_nowait())
+
 
 @dataclass(slots=True)
 class Actuator:
-    """Carries out actions for one NodeUpgrade, and takes note of those that succeeded.
+    """Carries out what is decided on a snapshot, and takes note of what succeeded."""
 
-    Args:
-        kube: The API server.
-        agents: Settings of agent pods.
-        upgrade: The NodeUpgrade as it was read for deciding on the actions.
-        epoch: What this leader marks tasks with that it writes; empty for nothing.
-        guard: Writes the parameters of the readiness guard; by default one that nobody else uses.
-        memory: What is kept of the NodeUpgrade; by default, nobody reads it.
-        recorder: Emits the events; by default, nobody does.
-    """
-
-    kube: TypedKube
-    agents: AgentPodSettings
-    upgrade: Upgrade
-    epoch: str = field(default="", kw_only=True)
-    guard: GuardWriter | None = field(default=None, kw_only=True)
-    memory: RolloutMemory = field(default_factory=RolloutMemory, kw_only=True)
-    recorder: "EventRecorder | None" = field(default=None, kw_only=True)
-
-    @classmethod
-    def of(cls, own: Snapshots, fleet: FleetSnapshot, memory: RolloutMemory, recorder: "EventRecorder") -> "Actuator":
-        """Return the actuator for what is decided on a snapshot."""
-        kube, agents, upgrade, epoch = own.kube, own.agents, fleet.upgrade, fleet.epoch
-        return cls(kube, agents, upgrade, epoch=epoch, guard=own.guard, memory=memory, recorder=recorder)
+    snapshots: Snapshots  # for the API server, the writer of the guard's parameters, and settings of agent pods
+    fleet: FleetSnapshot  # what the actions are decided on; tasks that are written are marked with its epoch
+    memory: RolloutMemory  # what is kept of the NodeUpgrade
+    recorder: EventRecorder
 
     async def carry_out(self, action: actions.NodeAction) -> actions.NodeAction | None:
         """Carry out one action, and return the one that succeeded: a guard that must not be written is declined.
@@ -81,7 +95,8 @@ class Actuator:
             UnavailableError: It does not answer; the write may have taken effect, or may yet.
         """
         try:
-            await self._apply(action)
+            if not isinstance(action, actions.Told):
+                await self._apply(action)
         except (ConflictError, NotFoundError):
             if isinstance(action, actions.UpgradeWrite):
                 raise
@@ -90,13 +105,18 @@ class Actuator:
             if not isinstance(action, actions.RaiseGuard) or not is_asked_for(action.task):
                 raise
             return await self.carry_out(decline(action.task, str(error)))
-        if self.recorder is not None:
-            self.recorder.record(events(action, self.upgrade))
+        self.recorder.record(events(action, self.fleet.upgrade))
         self.memory.failures = self.memory.failures.succeeded(action, self.kube.utcnow())
         return action
 
-    async def _apply(self, action: actions.NodeAction) -> None:  # noqa: PLR0912, PLR0915 - one case for each action
-        upgrade, kube, now = self.upgrade, self.kube, self.kube.utcnow()
+    @property
+    def kube(self) -> TypedKube:
+        """The API server."""
+        return self.snapshots.kube
+
+    async def _apply(self, action: actions.Write) -> None:  # noqa: PLR0912, PLR0915 - one case for each action
+        upgrade, kube, now = self.fleet.upgrade, self.kube, self.kube.utcnow()
+        namespace = self.snapshots.agents.namespace
         match action:
             case actions.AddFinalizer():
                 await self._merge_upgrade({"finalizers": [*upgrade.finalizers, FINALIZER]})
@@ -124,7 +144,7 @@ class Actuator:
             case actions.NoteHold(task=task):
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
             case actions.StartHook(task=task, hook=hook):
-                await start_hook(kube, self.agents.namespace, task, hook)
+                await start_hook(kube, namespace, task, hook)
             case actions.RecordHook(task=task, hook=hook):
                 await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
             case actions.Abort(task=task, reason=reason, message=message):
@@ -143,30 +163,18 @@ class Actuator:
             case actions.CreateAgent():
                 await self._create_agent(action)
             case actions.DeleteAgent(pod=pod):
-                await kube.delete(PODS.within(self.agents.namespace), pod.name, uid=pod.uid)
-            case (
-                actions.Admit()
-                | actions.FreeSlot()
-                | actions.Refuse()
-                | actions.Skip()
-                | actions.WaveNews()
-                | actions.Hold()
-                | actions.Wait()
-                | actions.Report()
-            ):
-                pass  # done by the status write of the same plan, or merely reported
+                await kube.delete(PODS.within(namespace), pod.name, uid=pod.uid)
             case _:
                 assert_never(action)
 
     @property
     def _mark(self) -> dict[str, str]:
-        return {EPOCH_MARK: self.epoch} if self.epoch else {}
+        return {EPOCH_MARK: self.fleet.epoch} if self.fleet.epoch else {}
 
     async def _write_guard(self, action: actions.GuardWrite) -> None:
         """Write the parameters, then the task: the answer in the task means that the parameters are in place."""
         if not isinstance(action, actions.DeclineGuard):
-            guard = self.guard or GuardWriter(self.kube, self.agents.namespace)
-            await guard.write(action.parameters, action.changes)
+            await self.snapshots.guard.write(action.parameters, action.changes)
         if not isinstance(action, actions.LiftGuard):
             granted = merge_patch(to_json(action.task.spec.guard), to_json(action.grant))
             await self._merge_task(action.task, {"spec": {"guard": granted}})
@@ -181,12 +189,12 @@ class Actuator:
         await self.kube.replace_status(TASKS, task.name, to_json(status), resource_version=task.resource_version)
 
     async def _merge_upgrade(self, metadata: Json) -> None:
-        name, version = self.upgrade.name, self.upgrade.resource_version
-        await self.kube.merge(UPGRADES, name, {"metadata": metadata}, resource_version=version)
+        upgrade, patch = self.fleet.upgrade, {"metadata": metadata}
+        await self.kube.merge(UPGRADES, upgrade.name, patch, resource_version=upgrade.resource_version)
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
-        labels = {UPGRADE_LABEL: self.upgrade.name}
+        labels = {UPGRADE_LABEL: self.fleet.upgrade.name}
         annotations = {**annotations, **self._mark}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
@@ -209,9 +217,10 @@ class Actuator:
         await self.kube.create(TASKS, body)
 
     async def _create_agent(self, action: actions.CreateAgent) -> None:
-        body = pod_for(action.role, action.task, self.agents, action.artifact)
+        agents = self.snapshots.agents
+        body = pod_for(action.role, action.task, agents, action.artifact)
         with contextlib.suppress(ConflictError):  # an interrupted plan created it; the next one reads what exists
-            await self.kube.create(PODS.within(self.agents.namespace), body)
+            await self.kube.create(PODS.within(agents.namespace), body)
 
 
 # The writes of one plan.
@@ -223,9 +232,6 @@ has room for the nodes in flight.
 
 BEGIN_SECONDS, PATIENCE_SECONDS = 2.0, 15.0
 """For how long a plan begins such writes, the others being left to the next one; and how long each may take."""
-
-_OF_THE_STATUS = (actions.Admit, actions.FreeSlot, actions.Refuse, actions.Wait)
-"""Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
 
 
 async def carry_out_plan(
@@ -279,7 +285,7 @@ class _Writing:
                 return False
             self.applied.append(done)
             if isinstance(done, actions.WriteStatus):
-                self.on_slots(self.actuator.upgrade, done.status.in_flight)
+                self.on_slots(self.actuator.fleet.upgrade, done.status.in_flight)
         return True
 
     async def for_nodes(self, planned: Iterable[actions.NodeAction]) -> bool:
@@ -323,42 +329,7 @@ class _Writing:
 
 def _node_of(action: actions.NodeAction) -> NodeName | None:
     """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
-    return None if isinstance(action, _OF_THE_STATUS) else getattr(action, "node", None)
-
-
-# Kubernetes events about what was done, emitted in the background as client-go's recorder does: nobody waits.
-
-MOST_WAITING = 1000
-"""Events that wait at most; further ones are dropped, because an API server that is this far behind needs rest."""
-
-
-class EventRecorder:
-    """Emits the recorded events one after the other, in order, while it runs."""
-
-    def __init__(self, kube: TypedKube) -> None:
-        self._kube = kube
-        self._waiting: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
-
-    def record(self, events: Iterable[Event]) -> None:
-        """Take note of events; returns at once."""
-        for event in events:
-            if not self._waiting.full():
-                self._waiting.put_nowait(event)
-
-    async def run(self) -> None:
-        """Emit events until cancelled."""
-        while True:
-            await self._kube.emit_event(await self._waiting.get())
-
-    def forget(self) -> None:
-        """Drop what is waiting: a former leader has nothing to tell."""
-        while not self._waiting.empty():
-            self._waiting.get_nowait()
-
-    async def flush(self) -> None:
-        """Emit what is waiting, for callers that do not run it."""
-        while not self._waiting.empty():
-            await self._kube.emit_event(self._waiting.get_nowait())
+    return None if isinstance(action, actions.Told) else getattr(action, "node", None)
 
 
 _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})

@@ -16,16 +16,8 @@ from nodeupgrade.engine.rollout.snapshots import Snapshots, Term
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thrift:
-    """What saves requests; by default nothing does, and everything is read each time."""
-
-    recent_seconds: float = 0.0  # See ``Snapshots``
-    gathering_seconds: float = 0.0  # See ``GuardWriter``
-
-
-IN_A_CLUSTER = Thrift(recent_seconds=1.0, gathering_seconds=0.2)
+RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
+"""What saves requests in a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +43,8 @@ def build_controllers(
     source: FleetSource | None = None,
     health: HealthSource | None = None,
     term: Term | None = None,
-    thrift: Thrift = Thrift(),
+    recent_seconds: float = 0.0,
+    gathering_seconds: float = 0.0,
     clock: Callable[[], float] = time.monotonic,
     on_slot_unused: Callable[[str], None] = lambda _name: None,
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None,
@@ -65,7 +58,8 @@ def build_controllers(
         source: Source of Nodes, tasks, agent pods and other NodeUpgrades; live lists by default.
         health: Source of the readings of health checks; by default nothing is ever known of them.
         term: This leader's term; None if nobody else can write.
-        thrift: What saves requests.
+        recent_seconds: See ``Snapshots``; by default, everything is read each time.
+        gathering_seconds: See ``GuardWriter``.
         clock: Seconds, monotonic.
         on_slot_unused: See ``NodeController``.
         on_slots: See ``RolloutController``.
@@ -75,11 +69,11 @@ def build_controllers(
         kube,
         agents,
         source or LiveFleet(kube, agents.namespace),
-        GuardWriter(kube, agents.namespace, thrift.gathering_seconds),
+        GuardWriter(kube, agents.namespace, gathering_seconds),
         health or NoHealth(),
         operator_node=None if operator_node is None else NodeName(operator_node),
         term=term,
-        recent_seconds=thrift.recent_seconds,
+        recent_seconds=recent_seconds,
         clock=clock,
     )
     return Controllers(

@@ -68,7 +68,7 @@ class NodeController:
         self, memory: RolloutMemory, fleet: FleetSnapshot, actions: tuple[NodeAction, ...]
     ) -> tuple[tuple[NodeAction, ...], bool]:
         """Carry out actions up to the first that fails; return those that succeeded, and whether all did."""
-        actuator = Actuator.of(self.snapshots, fleet, memory, self.recorder)
+        actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied = list[NodeAction]()
         for action in actions:
             if isinstance(action, StartTask):
