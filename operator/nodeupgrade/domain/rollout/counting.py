@@ -69,7 +69,7 @@ def tally(rollout: RolloutView) -> Tally:
         counts=_count(rollout.members.values(), rollout.departed),
         containers=_containers(rollout, done, recorded),
         unknown_containers=sum(task.reported.containers.unknown for task in done),
-        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.unknown,
+        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.numbers.unknown,
         skips=_skips(rollout),
         accepted=_accepted(rollout),
         failures=_failures(rollout),
@@ -82,17 +82,17 @@ def _count(members: Iterable[NodeState], gone: Departed) -> Counts:
     """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
-    outcomes = Counter(member.outcome for member in states)
+    outcomes = Counter([*(member.outcome for member in states), *(each.outcome for each in gone.listed)])
     return Counts(
         total=len(states) + gone.total,
         pending=places[Place.PENDING] + places[Place.HELD] + places[Place.CHECKED],
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
         skipped=places[Place.SKIPPED],
-        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.refused,
-        failed=outcomes[Verdict.FAILED] + gone.of(Verdict.FAILED) + gone.more.failed,
-        rolled_back=outcomes[Verdict.ROLLED_BACK] + gone.of(Verdict.ROLLED_BACK),
-        rollback_failed=outcomes[Verdict.ROLLBACK_FAILED] + gone.of(Verdict.ROLLBACK_FAILED),
+        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.more.refused,
+        failed=outcomes[Verdict.FAILED] + gone.more.failed,
+        rolled_back=outcomes[Verdict.ROLLED_BACK],
+        rollback_failed=outcomes[Verdict.ROLLBACK_FAILED],
     )
 
 
@@ -106,7 +106,7 @@ def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[N
         recreated=sum(each.recreated for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
         + sum(failure.restarted or 0 for failure in recorded)
-        + rollout.departed.restarted,
+        + rollout.departed.numbers.restarted,
     )
 
 

@@ -7,8 +7,9 @@ others, numbers are kept. While its task is there, a failure is counted from the
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from functools import reduce
 from itertools import takewhile
 
 from nodeupgrade.api.limits import (
@@ -59,6 +60,23 @@ def wave_kept(wave: str) -> str:
 
 
 NONE = UnlistedFailures()
+_NUMBERS = tuple(each.name for each in fields(UnlistedFailures))
+
+
+def numbers_of(failure: NodeFailure) -> UnlistedFailures:
+    """Return what one failure counts."""
+    failed, restarted = failure.outcome in FAILURES, failure.restarted
+    return UnlistedFailures(refused=not failed, failed=failed, restarted=restarted or 0, unknown=restarted is None)
+
+
+def added(numbers: UnlistedFailures, more: UnlistedFailures) -> UnlistedFailures:
+    """Return the sum of numbers."""
+    return UnlistedFailures(**{each: getattr(numbers, each) + getattr(more, each) for each in _NUMBERS})
+
+
+def without(numbers: UnlistedFailures, others: UnlistedFailures) -> UnlistedFailures:
+    """Return numbers without others among them; none is less than 0."""
+    return UnlistedFailures(**{each: max(0, getattr(numbers, each) - getattr(others, each)) for each in _NUMBERS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,47 +131,21 @@ class Departed:
     more: UnlistedFailures = NONE  # how many others there are
 
     @property
+    def numbers(self) -> UnlistedFailures:
+        """All of them as numbers."""
+        return reduce(added, map(numbers_of, self.listed), self.more)
+
+    @property
     def total(self) -> int:
         """Number of nodes."""
-        return len(self.listed) + self.more.refused + self.more.failed
-
-    @property
-    def failed(self) -> int:
-        """Number of nodes that count against the failure threshold."""
-        return sum(each.outcome in FAILURES for each in self.listed) + self.more.failed
-
-    @property
-    def refused(self) -> int:
-        """Number of nodes that were refused."""
-        return self.of(Verdict.REFUSED) + self.more.refused
-
-    @property
-    def restarted(self) -> int:
-        """Number of containers that were restarted, as far as it is known."""
-        return sum(each.restarted or 0 for each in self.listed) + self.more.restarted
-
-    @property
-    def unknown(self) -> int:
-        """Number of nodes of which it is not known what was restarted."""
-        return sum(each.restarted is None for each in self.listed) + self.more.unknown
-
-    def of(self, outcome: Verdict) -> int:
-        """Return how many of the nodes that are known had this verdict."""
-        return sum(each.outcome is outcome for each in self.listed)
+        return self.numbers.refused + self.numbers.failed
 
     @classmethod
     def sum_of(cls, parts: Iterable["Departed"]) -> "Departed":
         """Return the failures of several waves as one."""
         every = tuple(parts)
-        return cls(
-            listed=tuple(each for part in every for each in part.listed),
-            more=UnlistedFailures(
-                refused=sum(part.more.refused for part in every),
-                failed=sum(part.more.failed for part in every),
-                restarted=sum(part.more.restarted for part in every),
-                unknown=sum(part.more.unknown for part in every),
-            ),
-        )
+        listed = tuple(each for part in every for each in part.listed)
+        return cls(listed=listed, more=reduce(added, (part.more for part in every), NONE))
 
 
 NOBODY = Departed()
@@ -170,7 +162,7 @@ def on_record(fleet: FleetSnapshot, freed: Collection[FreeSlot] = ()) -> FleetSn
             continue  # one of those for which there was no room
         if task.name in held and book.is_full:
             continue  # it is numbered by the write that frees its slot
-        book.add(_entry(task))
+        book.add(entry(task))
     for action in freed:
         if action.failure is not None:  # no task tells of it
             book.add(action.failure)
@@ -210,7 +202,8 @@ def _telling(fleet: FleetSnapshot) -> Iterator[Task]:
             yield task
 
 
-def _entry(task: Task) -> NodeFailure:
+def entry(task: Task) -> NodeFailure:
+    """Return the record of a failure that a task tells of."""
     verdict = task.verdict
     if verdict is None:
         raise ValueError(f"the task of {task.name} has no verdict")
@@ -292,14 +285,8 @@ class _Book:
             failure = given_up[-1]
         if failure.uid in self._looks:
             return  # it is looked at again by itself, and its task tells of it
-        numbers = self._more.get(wave_kept(failure.wave), NONE)
-        failed = failure.outcome in FAILURES
-        self._more[wave_kept(failure.wave)] = UnlistedFailures(
-            refused=numbers.refused + (not failed),
-            failed=numbers.failed + failed,
-            restarted=numbers.restarted + (failure.restarted or 0),
-            unknown=numbers.unknown + (failure.restarted is None),
-        )
+        wave = wave_kept(failure.wave)
+        self._more[wave] = added(self._more.get(wave, NONE), numbers_of(failure))
 
 
 def _is_superseded(failure: NodeFailure, task: Task | None) -> bool:

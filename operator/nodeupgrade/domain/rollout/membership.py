@@ -24,16 +24,19 @@ from nodeupgrade.domain.rollout.actions import FreeSlot
 from nodeupgrade.domain.rollout.admission import judge
 from nodeupgrade.domain.rollout.candidate import Candidate
 from nodeupgrade.domain.rollout.failures import (
-    FAILURES,
     KEPT,
     NONE,
     Departed,
+    added,
     after_retry,
+    entry,
     is_on_record,
     kept,
     next_look,
+    numbers_of,
     on_record,
     wave_kept,
+    without,
 )
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
@@ -276,37 +279,23 @@ def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str
     if not record.listed and not record.more:
         return {}
     listed = {each.uid for each in record.listed}
-    present, numbered = set[str](), Counter[tuple[str, str]]()
+    present, numbered = set[str](), dict[str, UnlistedFailures]()
     for member in members:
         if member.record is not None:
             present.add(member.record.uid)
         elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid = uid_kept(task.spec.node_uid)
+            uid, wave = uid_kept(task.spec.node_uid), wave_kept(task.spec.wave)
             present.add(uid)
             if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
                 continue
-            if verdict.outcome in FAILURES or verdict.outcome is Verdict.REFUSED:
-                unknown = bool(task.reported.containers.unknown) and not verdict.restarted
-                wave = wave_kept(task.spec.wave)
-                numbered[wave, "failed" if verdict.outcome in FAILURES else "refused"] += 1
-                numbered[wave, "restarted"] += verdict.restarted
-                numbered[wave, "unknown"] += unknown
+            if verdict.outcome in KEPT:
+                numbered[wave] = added(numbered.get(wave, NONE), numbers_of(entry(task)))
     gone = [each for each in record.listed if not each.uid or each.uid not in present]
     waves = {*map(wave_kept, (each.wave for each in gone)), *record.more}
     return {
         wave: Departed(
             listed=tuple(each for each in gone if wave_kept(each.wave) == wave),
-            more=_others(wave, record.more.get(wave, NONE), numbered),
+            more=without(record.more.get(wave, NONE), numbered.get(wave, NONE)),  # their tasks still tell of those
         )
         for wave in sorted(waves)
     }
-
-
-def _others(wave: str, numbers: UnlistedFailures, present: Counter[tuple[str, str]]) -> UnlistedFailures:
-    """Return the numbers without the nodes whose tasks still tell of them."""
-    return UnlistedFailures(
-        refused=max(0, numbers.refused - present[wave, "refused"]),
-        failed=max(0, numbers.failed - present[wave, "failed"]),
-        restarted=max(0, numbers.restarted - present[wave, "restarted"]),
-        unknown=max(0, numbers.unknown - present[wave, "unknown"]),
-    )

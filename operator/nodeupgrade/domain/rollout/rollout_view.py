@@ -46,7 +46,7 @@ class RolloutView:
     @property
     def failed(self) -> int:
         """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members.values()) + self.departed.failed
+        return sum(member.failed for member in self.members.values()) + self.departed.numbers.failed
 
     @property
     def planned(self) -> bool:

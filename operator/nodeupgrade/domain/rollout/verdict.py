@@ -48,10 +48,11 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
         return _not_yet("its pods have not been read yet")
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
         return _not_yet(unready)
-    listed = _restarted(task, pods or (), now) if touched else status.containers.restarted_list
+    seen = _restarts(task, pods or (), now)
+    listed = _sorted(seen.caused) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
-    noted = _readiness(task, pods or (), now)
+    noted = _readiness(task, pods or (), seen)
     return RunVerdict(
         run_id=task.spec.run_id,
         outcome=outcome,
@@ -90,29 +91,21 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 
-def _readiness(task: Task, pods: tuple[Pod, ...], now: datetime) -> str:
+def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
     """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing.
 
     That includes what the API shows as restarted and only the node side can excuse.
     """
     flaps, before = task.reported.containers.readiness_flaps, parse_baseline(task.baseline)
-    unready = () if before is None else no_longer_ready(before, pods)
-    later = _restarted_later(task, pods, now)
-    excused = sorted({*_ended(task, pods)} & {*_seen_restarted(task, pods, None, None)})
-    earlier = _restarted_earlier(task, pods, now)
-    least = "at least " if len(flaps) == CONTAINERS_LISTED else ""
     notes = (
-        f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
-        f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
-        f"{counted(len(later), 'container')} restarted after the kubelet had settled: {_named(later)}" if later else "",
-        f"{counted(len(excused), 'container')} not ended by the kubelet, as the node reports: {_named(tuple(excused))}"
-        if excused
-        else "",
-        f"{counted(len(earlier), 'container')} restarted before the run, as the node reports: {_named(earlier)}"
-        if earlier
-        else "",
+        (flaps, "pod", "reported unready meanwhile"),
+        (() if before is None else no_longer_ready(before, pods), "pod", "Ready before and not now"),
+        (_sorted(seen.later), "container", "restarted after the kubelet had settled"),
+        (_sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
+        (_sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
     )
-    return "; ".join(filter(None, notes))
+    told = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
+    return f"at least {told}" if len(flaps) == CONTAINERS_LISTED else told
 
 
 def _named(names: tuple[str, ...], count: int = 0) -> str:
@@ -142,18 +135,43 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
     return task.reported.finished_at is not None and now < min(ends) + task.spec.verify.node_ready_timeout
 
 
-def _restarted(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
-    """Return the restarted containers: those the node side saw and those the API shows, since either may miss some.
-
-    Only the node side can tell a container that ended by itself from one that a kubelet replaced. It is believed as far
-    as the API shows nothing else, and the verdict names what depends on it. Restarts after the kubelet had settled,
-    while its probes were awaited, are not caused by the run.
-    """
-    seen = _seen_restarted(task, pods, _stopped_at(task, now), _settled_at(task, now))
-    return tuple(sorted({*seen, *task.reported.containers.restarted_list} - {*_ended(task, pods)}))
+def _sorted(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
-def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Restarts:
+    """The containers that are no longer the instance of the baseline, or were restarted as the node side saw."""
+
+    # restarted by the run: those the node side saw and those the API shows, since either may miss some. Restarts after
+    # the kubelet had settled, while its probes were awaited, are not caused by the run.
+    caused: frozenset[str]
+    later: frozenset[str]  # restarted after the kubelet had settled
+    earlier: frozenset[str]  # restarted after the baseline and, as the node side reports, before the kubelet stopped
+    # ended by themselves: only the node side can tell that from a kubelet's doing. It is believed as far as the API
+    # shows nothing else, and the verdict names what depends on it.
+    excused: frozenset[str]
+
+
+def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
+    before, stopped = parse_baseline(task.baseline), _stopped_at(task, now)
+    if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
+        compared = tuple(pod for pod in pods if not pod.mirror)
+    else:
+        compared = pods
+
+    def seen(since: datetime | None, until: datetime | None) -> frozenset[str]:
+        return frozenset() if before is None else frozenset(restarted(before, compared, since, until))
+
+    every, since_stop = seen(None, None), seen(stopped, None)
+    ended = _ended(task, pods, every)
+    caused = (seen(stopped, _settled_at(task, now)) | {*task.reported.containers.restarted_list}) - ended
+    return _Restarts(
+        caused=caused, later=since_stop - caused - ended, earlier=every - since_stop, excused=ended & every
+    )
+
+
+def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
     It does if the instance was killed, or if nothing is known of its end and it was not named beforehand as one that
@@ -162,7 +180,6 @@ def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
     """
     shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
     ruled = {str(pod) for pod in pods if may_restart_whole(pod)}
-    seen = _seen_restarted(task, pods, None, None)
     connected = _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
@@ -171,7 +188,8 @@ def _ended(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
             return name.rpartition("/")[0] not in ruled
         return code in _KILLED and not (code == _LOST and name in connected)
 
-    return tuple(name for name in task.reported.containers.ended_list if name not in seen or not contradicted(name))
+    reported = task.reported.containers.ended_list
+    return frozenset(name for name in reported if name not in seen or not contradicted(name))
 
 
 _LOST = 255
@@ -184,27 +202,6 @@ def _connected_to_runtime(task: Task) -> frozenset[str]:
     """Return the containers that the node side named before the run because its runtime's restart might end them."""
     named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_LOST)
     return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
-
-
-def _restarted_later(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
-    """Return containers that restarted after the kubelet had settled."""
-    every = _seen_restarted(task, pods, _stopped_at(task, now), None)
-    return tuple(sorted({*every} - {*_restarted(task, pods, now), *_ended(task, pods)}))
-
-
-def _restarted_earlier(task: Task, pods: tuple[Pod, ...], now: datetime) -> tuple[str, ...]:
-    """Return containers that restarted after the baseline and, as the node side reports, before the kubelet stopped."""
-    every = _seen_restarted(task, pods, None, None)
-    return tuple(sorted({*every} - {*_seen_restarted(task, pods, _stopped_at(task, now), None)}))
-
-
-def _seen_restarted(
-    task: Task, pods: tuple[Pod, ...], since: datetime | None, until: datetime | None
-) -> tuple[str, ...]:
-    before = parse_baseline(task.baseline)
-    if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
-        pods = tuple(pod for pod in pods if not pod.mirror)
-    return () if before is None else restarted(before, pods, since, until)
 
 
 def _settled_at(task: Task, now: datetime) -> datetime | None:

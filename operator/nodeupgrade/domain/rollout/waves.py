@@ -47,7 +47,7 @@ class WaveRoster:
     @property
     def failed(self) -> int:
         """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members) + self.departed.failed
+        return sum(member.failed for member in self.members) + self.departed.numbers.failed
 
 
 def rosters(
