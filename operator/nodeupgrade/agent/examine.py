@@ -37,7 +37,7 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, prechecked_status, refusal_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.reach import reach_of
+from nodeupgrade.domain.rollout.sources import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
@@ -101,7 +101,8 @@ class Examiner:
             layout = await asyncio.to_thread(gather.kubelet_layout, self.host.files, self.running(task))
             where = volume_on_node(layout.root, settings.artifact_pod)
         hosts = (*settings.api_servers, *await self._api_servers(task))
-        return replace(settings, from_image=where, reach=reach_of(settings.allowed, hosts))
+        urls = () if settings.allowed is None else settings.allowed.urls
+        return replace(settings, from_image=where, reach=reach_of(urls, hosts))
 
     async def _api_servers(self, task: Task) -> tuple[str, ...]:
         if task.spec.artifact.kind is not ArtifactKind.URL:

@@ -23,7 +23,7 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.reach import Reach
+from nodeupgrade.domain.rollout.sources import Reach
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import PackagesView, ServicesView

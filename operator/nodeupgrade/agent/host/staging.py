@@ -13,7 +13,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
-from nodeupgrade.domain.rollout.allowed import is_path_listed
+from nodeupgrade.domain.rollout.allowed import is_path_below
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files
@@ -65,7 +65,7 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
         if artifact.kind is ArtifactKind.PRE_STAGED:
             source = _source(settings, artifacts, artifact)
             _require_promised(digest := artifacts.digest(source), artifact)
-            lasts = settings.allowed is None or is_path_listed(str(source), settings.allowed)
+            lasts = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
             if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
                 return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
             # It lacks the permission that staging would give it, or somebody may exchange it before it is run.

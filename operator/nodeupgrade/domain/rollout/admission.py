@@ -53,12 +53,10 @@ def configuration_allows_it(request: Request) -> Finding | None:
         return None
     platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
     artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
-    files = [file.path for file in spec.files]
-    taken = [file.image_path for file in spec.files if file.image_path is not None]
     hooks = (hook.template for hook in (*spec.hooks.before, *spec.hooks.after))
     problems = (
         *(f"the hook {template}" for template in hooks if template not in allowed.hooks),
-        *(forbidden(each, spec.kubelet.unit, files, allowed, from_image=taken) for each in artifacts),
+        *(forbidden(each, spec.kubelet.unit, spec.files, allowed) for each in artifacts),
     )
     if (problem := next(filter(None, problems), None)) is None:
         return None

@@ -6,18 +6,20 @@ since a kubelet's configuration, too, decides what runs as root.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from nodeupgrade.api.json import field_name
+from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.domain.rollout.sources import (
-    FilePath,
+    Image,
     SourceError,
+    Url,
     host_inside,
     image_place,
     is_image_below,
-    is_path_below,
     is_url_below,
     parse_image,
     parse_path,
@@ -59,19 +61,14 @@ def read_allowed(value: object) -> Allowed:
     """
     if not isinstance(value, dict):
         raise AllowedError("it is not a map of lists")
-    names = {_yaml_name(field.name): field.name for field in fields(Allowed)}
+    names = {field_name(field.name): field.name for field in fields(Allowed)}
     if unknown := sorted(map(str, value.keys() - names.keys())):
         raise AllowedError(f"{unknown[0]} is unknown; known are {', '.join(names)}")
     lists = {name: _texts(yaml, value.get(yaml)) for yaml, name in names.items()}
     allowed = Allowed(**lists)
-    places: tuple[tuple[str, Callable[[str], object], tuple[str, ...]], ...] = (
-        ("urls", url_place, allowed.urls),
-        ("paths", path_place, allowed.paths),
-        ("images", image_place, allowed.images),
-        ("files", path_place, allowed.files),
-    )
-    for name, parse, entries in places:
-        for entry in entries:
+    places = {"urls": url_place, "paths": path_place, "images": image_place, "files": path_place}
+    for name, parse in places.items():
+        for entry in lists[name]:
             try:
                 parse(entry)
             except SourceError as error:
@@ -79,28 +76,21 @@ def read_allowed(value: object) -> Allowed:
     return allowed
 
 
-def render_allowed(allowed: Allowed) -> dict[str, list[str]]:
-    """Return the configuration as ``read_allowed`` reads it."""
-    return {_yaml_name(field.name): list(getattr(allowed, field.name)) for field in fields(Allowed)}
-
-
-def forbidden(
-    artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: Allowed, *, from_image: Iterable[str] = ()
-) -> str | None:
+def forbidden(artifact: TaskArtifact, unit: str, files: Collection[NodeFile], allowed: Allowed) -> str | None:
     """Return what is not allowed about what a run is to bring onto one node, or None.
 
     Args:
         artifact: The kubelet.
         unit: The unit that runs it.
-        files: Paths on the node that are written to besides.
+        files: Files that are written besides; some are taken from the artifact's image.
         allowed: The configuration.
-        from_image: Paths inside the artifact's image that files are taken from.
     """
     if unit not in allowed.units:
         return f"the unit {_shown(unit)}"
-    if (file := next((path for path in files if not _is_file_allowed(path, allowed)), None)) is not None:
-        return f"the file {_shown(file)}"
-    if (source := next((path for path in from_image if _parsed(parse_path, path) is None), None)) is not None:
+    if (path := next((file.path for file in files if not is_path_below(file.path, allowed.files)), None)) is not None:
+        return f"the file {_shown(path)}"
+    taken = (file.image_path for file in files if file.image_path is not None)
+    if (source := next((path for path in taken if _parsed(parse_path, path) is None), None)) is not None:
         return f"the file {_shown(source)} of an image"
     return forbidden_source(artifact, allowed)
 
@@ -113,57 +103,39 @@ def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
     """
     if artifact.pull_secret and artifact.pull_secret not in allowed.pull_secrets:
         return f"the pull secret {_shown(artifact.pull_secret)}"
+    path = _parsed(parse_path, artifact.path)
     match artifact.kind:
         case ArtifactKind.IMAGE:
-            text, sound = artifact.ref or "", _is_image_allowed(artifact, allowed)
+            text, image = artifact.ref or "", _parsed(parse_image, artifact.ref)
+            sound = image is not None and path is not None and _is_image_allowed(image, allowed)
         case ArtifactKind.URL:
-            text, sound = artifact.url or "", _is_url_allowed(artifact, allowed)
+            text, url = artifact.url or "", _parsed(parse_url, artifact.url)
+            sound = url is not None and _is_url_allowed(url, artifact.sha256, allowed)
         case ArtifactKind.PRE_STAGED:
-            text, sound = artifact.path or "", _is_path_allowed(artifact, allowed)
+            text = artifact.path or ""
+            sound = path is not None and (artifact.sha256 in allowed.digests or is_path_below(text, allowed.paths))
     return None if sound else f"{artifact.kind.value} {_shown(text)}"
 
 
-def _is_image_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
-    image = _parsed(parse_image, artifact.ref)
-    if image is None or _parsed(parse_path, artifact.path) is None:
-        return False
+def _is_image_allowed(image: Image, allowed: Allowed) -> bool:
     if any(is_image_below(image, place) for place in _places(image_place, allowed.images)):
         return True
     return image.digest in allowed.digests and host_inside(image.registry.partition(":")[0]) is None
 
 
-def _is_url_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
-    url = _parsed(parse_url, artifact.url)
-    if url is None:
-        return False
+def _is_url_allowed(url: Url, sha256: str | None, allowed: Allowed) -> bool:
     if any(is_url_below(url, place) for place in _places(url_place, allowed.urls)):
         return True
-    return artifact.sha256 in allowed.digests and host_inside(url.host) is None
+    return sha256 in allowed.digests and host_inside(url.host) is None
 
 
-def _is_path_allowed(artifact: TaskArtifact, allowed: Allowed) -> bool:
-    path = _parsed(parse_path, artifact.path)
-    if path is None:
-        return False
-    return artifact.sha256 in allowed.digests or _is_below(path, allowed.paths)
-
-
-def is_path_listed(text: str, allowed: Allowed) -> bool:
-    """Report whether a file of a node is allowed by where it is, and not only by its digest.
+def is_path_below(text: str, entries: Iterable[str]) -> bool:
+    """Report whether a file of a node is allowed by where it is: at or below an entry.
 
     Only root is expected to write there, so that nobody exchanges it between two looks.
     """
     path = _parsed(parse_path, text)
-    return path is not None and _is_below(path, allowed.paths)
-
-
-def _is_file_allowed(text: str, allowed: Allowed) -> bool:
-    path = _parsed(parse_path, text)
-    return path is not None and _is_below(path, allowed.files)
-
-
-def _is_below(path: FilePath, entries: Iterable[str]) -> bool:
-    return any(is_path_below(path, place) for place in _places(path_place, entries))
+    return path is not None and any(path.is_relative_to(place) for place in _places(path_place, entries))
 
 
 def _parsed(parse: Callable[[str], _T], text: str | None) -> _T | None:
@@ -193,8 +165,3 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and 0 < len(each) < _TEXT_LENGTH for each in value):
         raise AllowedError(f"{name} is not a list of texts")
     return tuple(value)
-
-
-def _yaml_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))

@@ -1,8 +1,10 @@
 """Which addresses a kubelet may be downloaded from, whatever its URL says and wherever it is redirected to."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from nodeupgrade.api.node_files import COMPONENT, IMAGE, KERNEL_DIRECTORIES, ORIGIN, PATH, REGISTRY, URL
@@ -44,13 +46,6 @@ class Url:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePath:
-    """An absolute path, by its parts; the root has none."""
-
-    parts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Image:
     """An image, or the place of all images below it."""
 
@@ -82,7 +77,7 @@ def parse_origin(text: str) -> Url:
     return _url(found[0])
 
 
-def parse_path(text: str) -> FilePath:
+def parse_path(text: str) -> PurePosixPath:
     """Return what an absolute path means.
 
     Raises:
@@ -90,10 +85,10 @@ def parse_path(text: str) -> FilePath:
     """
     if re.fullmatch(PATH, text, re.ASCII) is None:
         raise SourceError("it is not an absolute path of plain parts")
-    parts = tuple(text[1:].split("/"))
-    if parts[0] in KERNEL_DIRECTORIES:
-        raise SourceError(f"nothing in /{parts[0]} is a program")
-    return FilePath(parts)
+    path = PurePosixPath(text)
+    if path.parts[1] in KERNEL_DIRECTORIES:
+        raise SourceError(f"nothing in /{path.parts[1]} is a program")
+    return path
 
 
 def parse_image(text: str) -> Image:
@@ -122,13 +117,13 @@ def url_place(text: str) -> Url:
     return _url(text)
 
 
-def path_place(text: str) -> FilePath:
+def path_place(text: str) -> PurePosixPath:
     """Return the place that an entry for paths means; it may be the root, and may end in a slash.
 
     Raises:
         SourceError: As for a path.
     """
-    return FilePath() if text == "/" else parse_path(text.removesuffix("/"))
+    return PurePosixPath("/") if text == "/" else parse_path(text.removesuffix("/"))
 
 
 def image_place(text: str) -> Image:
@@ -147,11 +142,6 @@ def is_url_below(url: Url, place: Url) -> bool:
     """Report whether a URL is a place or below it."""
     same = (url.scheme, url.host, url.port) == (place.scheme, place.host, place.port)
     return same and url.path[: len(place.path)] == place.path
-
-
-def is_path_below(path: FilePath, place: FilePath) -> bool:
-    """Report whether a path is a place or below it."""
-    return path.parts[: len(place.parts)] == place.parts
 
 
 def is_image_below(image: Image, place: Image) -> bool:
@@ -194,6 +184,50 @@ def meant(address: IPv6Address) -> IPv4Address | None:
     if address in _TRANSLATED:
         return IPv4Address(address.packed[12:])
     return address.ipv4_mapped or address.sixtofour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Decides about addresses, at the moment when they are connected to."""
+
+    # addresses that the operator's configuration names as such in ``urls``; a name allows no address
+    listed: frozenset[Address] = frozenset()
+    api_servers: frozenset[Address] = frozenset()  # addresses of API servers
+
+    def problem(self, address: Address) -> str | None:
+        """Return why an address must not be connected to, or None."""
+        if address in self.listed:
+            return None
+        if isinstance(address, IPv6Address) and (stands_for := meant(address)) is not None:
+            return self.problem(stands_for)
+        inside = "an API server's" if address in self.api_servers else address_inside(address)
+        if inside is None:
+            return None
+        return f"its address {address} is {inside}, and allowed.urls does not list that address"
+
+    def problem_of_url(self, url: str) -> str | None:
+        """Return why a URL must not be asked for, as far as its text says, or None."""
+        try:
+            host = parse_origin(url).host
+        except SourceError as error:
+            return str(error)
+        address = literal(host)
+        return None if address is None else self.problem(address)
+
+
+def reach_of(urls: Iterable[str], api_servers: Iterable[str]) -> Reach:
+    """Return what may be connected to.
+
+    Args:
+        urls: Places of URLs that the operator's configuration allows.
+        api_servers: Hosts of API servers; those that are names are ignored.
+    """
+    listed = _addresses(url_place(url).host for url in urls)
+    return Reach(listed=listed, api_servers=_addresses(api_servers))
+
+
+def _addresses(hosts: Iterable[str]) -> frozenset[Address]:
+    return frozenset(address for host in hosts if (address := literal(host)) is not None)
 
 
 def _url(text: str) -> Url:

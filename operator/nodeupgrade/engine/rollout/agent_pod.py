@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import assert_never
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason
@@ -34,7 +34,7 @@ from nodeupgrade.domain.agent_pods import (
     view_agent_pod,
 )
 from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden, render_allowed
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.ports.kube import PODS, RejectedError
 
 AGENT_CONTAINER = "agent"
@@ -202,9 +202,7 @@ def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
 
 
 def _require_allowed(task: Task, settings: AgentPodSettings) -> None:
-    artifact, files = task.spec.artifact, [file.path for file in task.spec.files]
-    taken = [file.image_path for file in task.spec.files if file.image_path is not None]
-    problem = forbidden(artifact, task.spec.kubelet.unit, files, settings.allowed, from_image=taken)
+    problem = forbidden(task.spec.artifact, task.spec.kubelet.unit, task.spec.files, settings.allowed)
     if problem is not None:
         raise NotAllowedError(sentence(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}"))
 
@@ -266,7 +264,7 @@ def _is_precheck(task: Task) -> bool:
 
 def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | None, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
-    environment |= {"APPROVED": approval(task.spec), "ALLOWED": json.dumps(render_allowed(settings.allowed))}
+    environment |= {"APPROVED": approval(task.spec), "ALLOWED": json.dumps(to_json(settings.allowed))}
     environment |= {"ARTIFACT_POD": artifact} if artifact else {}
     environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}
     return {

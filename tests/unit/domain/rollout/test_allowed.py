@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.upgrade.reading import parse_upgrade
@@ -23,6 +24,7 @@ ALLOWED = Allowed(
     images=("registry.example/kubelet", "registry.example:5000/"),
     pull_secrets=("mirror",),
 )
+FILE = NodeFile(path="/etc/kubernetes/pki/a", sha256=SHA)
 
 
 def url(where: str) -> TaskArtifact:
@@ -157,8 +159,9 @@ def test_only_the_digest_of_its_own_kind_counts() -> None:
 @pytest.mark.parametrize("source", ["/proc/1/root/evil", "/dev/sda", "/a/../proc/1/root/evil", "/sys/x", "config.yaml"])
 def test_files_of_an_image_are_files_of_the_image(source: str) -> None:
     sound = image("registry.example/kubelet")
-    assert forbidden(sound, UNIT, (), ALLOWED, from_image=["/config.yaml"]) is None
-    assert forbidden(sound, UNIT, (), ALLOWED, from_image=["/config.yaml", source]) == f"the file {source} of an image"
+    fine, taken = (replace(FILE, image_path=each) for each in ("/config.yaml", source))
+    assert forbidden(sound, UNIT, (fine,), FILES_ALLOWED) is None
+    assert forbidden(sound, UNIT, (fine, taken), FILES_ALLOWED) == f"the file {source} of an image"
 
 
 def test_units_and_pull_secrets_are_listed_too() -> None:
@@ -196,9 +199,10 @@ FILES_ALLOWED = replace(ALLOWED, files=("/var/lib/kubelet/config.yaml", "/etc/ku
 )
 def test_files_are_listed_too(file: str, sound: bool) -> None:
     artifact = path("/opt/kubelet/k")
-    problem = forbidden(artifact, UNIT, ["/etc/kubernetes/pki/a", file], FILES_ALLOWED)
+    own = replace(FILE, path=file)
+    problem = forbidden(artifact, UNIT, (FILE, own), FILES_ALLOWED)
     assert problem == (None if sound else f"the file {file}"), "the digest of a program says nothing about files"
-    assert forbidden(artifact, UNIT, [file], ALLOWED) == f"the file {file}", "the control: none is listed"
+    assert forbidden(artifact, UNIT, (own,), ALLOWED) == f"the file {file}", "the control: none is listed"
 
 
 @given(st.text(max_size=40))
