@@ -12,10 +12,13 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, build_controllers
+from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.engine.rollout.write_through import WriteThrough
+from tests.doubles.passes import NoHealth
 
 
 def loop_time() -> float:
@@ -34,17 +37,12 @@ async def live(proxy: Proxy, identity: str) -> None:
     elector = Elector(proxy, proxy.namespace, identity, clock=ElectionClock(monotonic=loop_time, utcnow=proxy.utcnow))
     proxy.may_write = elector.may_write
     fleet = InformedFleet(proxy, proxy.namespace, on_change=queues.node_changed, timing=Timing(monotonic=loop_time))
-    operator = build_controllers(
-        WriteThrough(proxy, fleet),
-        AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev"),
-        source=fleet,
-        term=elector,
-        recent_seconds=RECENT_SECONDS,
-        gathering_seconds=GATHERING_SECONDS,
-        clock=loop_time,
-        on_slot_unused=queues.rollout_changed,
-        on_slots=queues.in_flight,
+    writing, agents = WriteThrough(proxy, fleet), AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev")
+    guard = GuardWriter(writing, agents.namespace, GATHERING_SECONDS)
+    snapshots = Snapshots(
+        writing, agents, fleet, guard, NoHealth(), term=elector, recent_seconds=RECENT_SECONDS, clock=loop_time
     )
+    operator = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
 
     async def leading() -> None:
         try:

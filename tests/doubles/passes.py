@@ -1,7 +1,8 @@
 """An operator without queues: whoever tests it says when, and everything is done once at a time."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,24 +11,61 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
+from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.engine.rollout.snapshots import Term
+from nodeupgrade.engine.rollout.snapshots import Snapshots, Term
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource
 from nodeupgrade.ports.kube import UPGRADES, NotFoundError
 
 
+class NoHealth(HealthSource):
+    """Evaluates nothing, so that no rollout with health checks starts a node."""
+
+    def readings(self, upgrade: Upgrade) -> Mapping[str, HealthReading]:
+        return {}
+
+    def forget(self, name: str) -> None:
+        pass
+
+
+def snapshots_of(
+    kube: TypedKube,
+    agents: AgentPodSettings,
+    *,
+    operator_node: str | None = None,
+    source: FleetSource | None = None,
+    health: HealthSource | None = None,
+    term: Term | None = None,
+    recent_seconds: float = 0.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Snapshots:
+    """Return snapshots that are read anew each time, from live lists; nothing is known of health checks."""
+    return Snapshots(
+        kube,
+        agents,
+        source or LiveFleet(kube, agents.namespace),
+        GuardWriter(kube, agents.namespace),
+        health or NoHealth(),
+        operator_node=None if operator_node is None else NodeName(operator_node),
+        term=term,
+        recent_seconds=recent_seconds,
+        clock=clock,
+    )
+
+
 class Passes:
     """Both controllers of one operator. A pass reconciles every node in flight once, then the rollout.
 
     Args:
-        kube, agents, operator_node, health, term: See ``build_controllers``.
+        kube, agents, operator_node, health, term: See ``snapshots_of``.
         fleet: Source of objects; live lists by default, made once for all nodes of a pass and once for the rollout.
     """
 
@@ -43,7 +81,7 @@ class Passes:
     ) -> None:
         self._kube = kube
         self._lists = _OnceListed(LiveFleet(kube, agents.namespace))
-        self._operator = build_controllers(
+        snapshots = snapshots_of(
             kube,
             agents,
             operator_node=operator_node,
@@ -52,6 +90,7 @@ class Passes:
             term=term,
             recent_seconds=float("inf"),
         )
+        self._operator = build_controllers(snapshots)
         self.rollouts, self.nodes = self._operator.rollouts, self._operator.nodes
         self.snapshots, self.recorder = self._operator.snapshots, self._operator.recorder
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -84,16 +84,8 @@ EVENT_TYPE = "dev.nodeupgrade.rollout.v1"
 
 def rendered(notice: Notice, form: NoticeFormat) -> tuple[str, Json]:
     """Return the content type and the body of a request; of what others wrote, only what can be printed."""
-    notice = replace(
-        notice,
-        upgrade=printable(notice.upgrade),
-        version=printable(notice.version),
-        phase=printable(notice.phase),
-        reason=printable(notice.reason),
-        message=printable(notice.message),
-        progress=printable(notice.progress),
-        wave=printable(notice.wave),
-    )
+    texts: Json = {name: printable(text) for name, text in asdict(notice).items() if isinstance(text, str)}
+    notice = replace(notice, **texts)
     match form:
         case NoticeFormat.JSON:
             return "application/json", to_json(notice)

@@ -72,13 +72,10 @@ async def reconcile_for_ever(
         _log_actions(key.rollout, done.actions)
         return 0.0, pace(done)
 
-    async def node_crashed(key: NodeKey, problem: str) -> None:
-        nodes.crashed(*key, problem)
-
     async with asyncio.TaskGroup() as group:
         group.create_task(resync(queues, rollouts))
         group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, metrics, ROLLOUTS_AT_ONCE))
-        group.create_task(work(queues.nodes, reconcile_node, node_crashed, metrics, NODES_AT_ONCE))
+        group.create_task(work(queues.nodes, reconcile_node, nodes.crashed, metrics, NODES_AT_ONCE))
 
 
 async def work(

@@ -107,8 +107,7 @@ def endpoints_kind(server: str) -> Resource:
     version = KubeletVersion.parse(server)
     if not history.ENDPOINT_SLICES_MADE.applies_to(version):
         return ENDPOINTS
-    stable = history.ENDPOINT_SLICES_STABLE.applies_to(version)
-    return ENDPOINT_SLICES if stable else replace(ENDPOINT_SLICES, version="v1beta1")
+    return _served(ENDPOINT_SLICES, version, history.ENDPOINT_SLICES_STABLE)
 
 
 def _served(resource: Resource, server: KubeletVersion, stable: history.ServerChange) -> Resource:

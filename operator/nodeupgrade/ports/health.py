@@ -27,17 +27,6 @@ class HealthSource(Protocol):
         """Stop evaluating the checks of a NodeUpgrade that is gone."""
 
 
-class NoHealth(HealthSource):
-    """Evaluates nothing, so that no rollout with health checks starts a node: for programs that only look."""
-
-    def readings(self, upgrade: Upgrade) -> Mapping[str, HealthReading]:  # noqa: ARG002 - nothing is known of any
-        """Return nothing."""
-        return {}
-
-    def forget(self, name: str) -> None:
-        """Do nothing: nothing is evaluated."""
-
-
 # Notifications: who takes notices to those who want them.
 
 

@@ -17,13 +17,16 @@ from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.metrics import Metrics, State, served
 from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.api.configuration import Configuration
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.engine.election import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, Controllers, build_controllers
+from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
@@ -126,18 +129,17 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
         receivers = settings.configuration.notifications
         names = tuple(receiver.name for receiver in receivers)
         notifier = Notifier(writing, Webhooks(receivers), names, on_error=_log_delivery_problem)
-        controllers = build_controllers(
+        snapshots = Snapshots(
             writing,
             agents,
-            operator_node=settings.node,
-            source=fleet,
-            health=health,
+            fleet,
+            GuardWriter(writing, agents.namespace, GATHERING_SECONDS),
+            health,
+            operator_node=None if settings.node is None else NodeName(settings.node),
             term=elector,
             recent_seconds=RECENT_SECONDS,
-            gathering_seconds=GATHERING_SECONDS,
-            on_slot_unused=queues.rollout_changed,
-            on_slots=queues.in_flight,
         )
+        controllers = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
         with served(metrics, settings.metrics_host, settings.metrics_port):
             yield ControlPlane(
                 kube=kube,

@@ -27,6 +27,7 @@ from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
+from tests.doubles.passes import snapshots_of
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"
@@ -83,13 +84,14 @@ class Operator:
     def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
         self.dice = kube.dice
         fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
-        self.operator = build_controllers(
+        snapshots = snapshots_of(
             WriteThrough(kube, fleet),
             AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
             source=fleet,
             recent_seconds=self.dice.choice([0.0, 3.0, 1e6]),
             clock=clock,
         )
+        self.operator = build_controllers(snapshots)
         self.following = asyncio.ensure_future(fleet.run())
         self.telling = asyncio.ensure_future(self.operator.recorder.run())
         self.working: dict[NodeName | None, asyncio.Future[Any]] = {}

@@ -14,7 +14,7 @@ from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from tests.doubles.kube_fleet import Part
-from tests.doubles.passes import decisions
+from tests.doubles.passes import decisions, snapshots_of
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 
@@ -135,7 +135,7 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(name: str, slept: 
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
     plot = PLOTS[name]
     scene = await stage(plot)
-    own = build_controllers(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+    own = build_controllers(snapshots_of(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")))
     seen, conflicts = [], 0
     for edit in (*plot.then, None):
         while scene.idle < plot.patience:

@@ -19,7 +19,7 @@ from nodeupgrade.engine.rollout.actuator import MOST_WAITING
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.queue import Queues
+from nodeupgrade.engine.rollout.queue import NodeKey, Queues
 from nodeupgrade.ports.kube import (
     EVENTS,
     JOBS,
@@ -33,6 +33,7 @@ from nodeupgrade.ports.kube import (
     UnavailableError,
 )
 from tests.doubles.kube import InMemoryKube
+from tests.doubles.passes import snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene
 from tests.scenario.rollout.terms import FixedTerm
 from tests.scenario.rollout.test_takeover import at_work, set_ready
@@ -103,7 +104,7 @@ async def stage(nodes: int = 2, **spec: Any) -> tuple[Scene, Gated, Controllers]
     def clock() -> float:
         return (scene.now - START).total_seconds()
 
-    return scene, kube, build_controllers(kube, AGENTS, recent_seconds=1.0, clock=clock)
+    return scene, kube, build_controllers(snapshots_of(kube, AGENTS, recent_seconds=1.0, clock=clock))
 
 
 async def admitted(scene: Scene, own: Controllers, count: int = 1) -> None:
@@ -173,7 +174,7 @@ async def test_a_start_of_which_nobody_knows_what_became_gives_no_slot_away(erro
         try:
             await own.nodes.reconcile(NAME, FIRST)
         except RuntimeError as bug:
-            own.nodes.crashed(NAME, FIRST, str(bug))
+            await own.nodes.crashed(NodeKey(NAME, FIRST), str(bug))
     await set_ready(scene, FIRST, ready=False)
     for _ in range(6):
         scene.now += timedelta(seconds=15)
@@ -192,7 +193,9 @@ async def test_nodes_in_flight_go_on_although_the_status_cannot_be_written() -> 
     await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 3}}})
     kube.refuses_status, queues = True, Queues()
 
-    new = build_controllers(kube, AGENTS, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    new = build_controllers(
+        snapshots_of(kube, AGENTS), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight
+    )
     working = asyncio.create_task(workers.reconcile_for_ever(queues, new, Metrics(), lambda _upgrade: None))
     try:
         async with asyncio.timeout(60):
@@ -272,7 +275,7 @@ async def test_the_guard_is_not_written_for_one_who_has_been_cancelled() -> None
 async def test_who_was_admitted_is_told_at_once() -> None:
     scene, kube, _ = await stage(2, strategy={"maxConcurrent": 1})
     told = list[tuple[NodeName, ...]]()
-    own = build_controllers(kube, AGENTS, on_slots=lambda _upgrade, nodes: told.append(nodes))
+    own = build_controllers(snapshots_of(kube, AGENTS), on_slots=lambda _upgrade, nodes: told.append(nodes))
     await admitted(scene, own)
     assert told[-2:] == [(), (FIRST,)], "as it was read, and as it was written"
 
@@ -280,7 +283,7 @@ async def test_who_was_admitted_is_told_at_once() -> None:
 async def test_a_leader_touches_no_node_before_it_has_taken_over() -> None:
     scene, kube, old = await stage(1)
     await admitted(scene, old)
-    new, before = build_controllers(kube, AGENTS, term=FixedTerm("2-b")), kube._revision
+    new, before = build_controllers(snapshots_of(kube, AGENTS, term=FixedTerm("2-b"))), kube._revision
     assert (await new.nodes.reconcile(NAME, FIRST)).over
     assert kube._revision == before
     while (await scene.upgrade(NAME)).epoch != "2-b":
@@ -308,7 +311,7 @@ async def claiming(nodes: int) -> tuple[SlowClaims, Controllers]:
     for name in names:
         await scene.fleet.add_node(name)
     await scene.apply(nodes={"names": names})
-    own = build_controllers(kube, AGENTS)
+    own = build_controllers(snapshots_of(kube, AGENTS))
     for _ in range(2):
         await own.rollouts.reconcile(NAME)
     return kube, own
@@ -337,7 +340,7 @@ async def test_a_claim_that_is_not_answered_is_broken_off(monkeypatch: pytest.Mo
 
 async def test_events_of_a_former_term_are_dropped_and_so_are_those_that_nobody_could_catch_up_with() -> None:
     kube = InMemoryKube()
-    own = build_controllers(kube, AGENTS)
+    own = build_controllers(snapshots_of(kube, AGENTS))
 
     def event(number: int) -> Event:
         about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u"}}

@@ -21,6 +21,7 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES
 from tests.doubles.kube import merged
+from tests.doubles.passes import snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
 
 NEWER = {"type": "Degraded", "status": "True", "reason": "OfANewerVersion", "message": "what a newer operator said"}
@@ -57,7 +58,9 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         monkeypatch.setattr(module, pause, 0.01)
     queues = queue.Queues()
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
-    operator = build_controllers(scene.kube, agents, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    operator = build_controllers(
+        snapshots_of(scene.kube, agents), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight
+    )
     working = [
         asyncio.create_task(workers.reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None)),
         asyncio.create_task(operator.recorder.run()),

@@ -16,7 +16,7 @@ from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
-from tests.doubles.passes import Passes, decisions
+from tests.doubles.passes import Passes, decisions, snapshots_of
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.terms import FixedTerm
 
@@ -29,7 +29,7 @@ async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, Nod
         fleet = await scene.operator.gather("to-1-33")
         for action in decisions(fleet, scene.now):
             if isinstance(action, kind):
-                own = build_controllers(scene.kube, AGENTS)
+                own = build_controllers(snapshots_of(scene.kube, AGENTS))
                 return Actuator(own.snapshots, fleet, RolloutMemory(), own.recorder), action
         await scene.step()
 

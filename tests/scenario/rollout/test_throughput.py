@@ -19,14 +19,17 @@ from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import GATHERING_SECONDS, RECENT_SECONDS, build_controllers
+from nodeupgrade.engine.rollout.controllers import build_controllers
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_agents import SimulatedAgents
 from tests.doubles.kube_fleet import FleetSimulator
+from tests.doubles.passes import NoHealth
 from tests.doubles.virtual_time import run
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
@@ -101,16 +104,10 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
 
     queues, timing = Queues(), Timing(monotonic=loop.time)
     fleet = InformedFleet(kube, NAMESPACE, on_change=queues.node_changed, timing=timing)
-    operator = build_controllers(
-        WriteThrough(kube, fleet),
-        AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),
-        source=fleet,
-        recent_seconds=RECENT_SECONDS,
-        gathering_seconds=GATHERING_SECONDS,
-        clock=loop.time,
-        on_slot_unused=queues.rollout_changed,
-        on_slots=queues.in_flight,
-    )
+    writing, agents = WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    guard = GuardWriter(writing, NAMESPACE, GATHERING_SECONDS)
+    snapshots = Snapshots(writing, agents, fleet, guard, NoHealth(), recent_seconds=RECENT_SECONDS, clock=loop.time)
+    operator = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
 
     async def vanish(_pod: str) -> None:
         """It is gone as soon as it is deleted."""

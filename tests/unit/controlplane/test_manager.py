@@ -15,6 +15,7 @@ from nodeupgrade.engine.rollout.controllers import Controllers, build_controller
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.wiring.controlplane import OperatorSettings
 from tests.doubles.kube import InMemoryKube
+from tests.doubles.passes import snapshots_of
 
 SETTINGS = OperatorSettings(agents=AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
 
@@ -71,7 +72,9 @@ class Plane:
     fleet: Fleet = field(default_factory=Fleet)
     health: Endless = field(default_factory=Endless)
     notifier: Endless = field(default_factory=Endless)
-    controllers: Controllers = field(default_factory=lambda: build_controllers(InMemoryKube(), SETTINGS.agents))
+    controllers: Controllers = field(
+        default_factory=lambda: build_controllers(snapshots_of(InMemoryKube(), SETTINGS.agents))
+    )
     metrics: Metrics = field(default_factory=Metrics)
     elector: Leader = field(default_factory=Leader)
     kube: Login = field(default_factory=Login)

@@ -161,21 +161,23 @@ def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: 
         return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
     if (obstacle := _obstacle(fleet, spec, node, now)) is not None:
         return _turn_back(fleet, node, obstacle, ours=ours)
-    if spec.action is RolloutAction.PLAN:
-        return _precheck(fleet, spec, node, now)
+    if spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
+        cordon = CordonRecord(was_unschedulable=node.unschedulable)
+        run = _started(fleet, spec, node, TaskAction.PRECHECK, cordon=cordon, now=now)
+        return _start(fleet, run, "", f"node {node.name} is looked at for {spec.version}")
     if not node.unschedulable and not ours:
         return _cordon(fleet, node, f"node {node.name} is cordoned for its upgrade")
     if (pods := fleet.pods.get(node.name)) is None:
         return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
-    return StartTask(
-        node=node.name,
-        spec=_started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now),
-        baseline=render_baseline(capture_baseline(pods)),
-        claims=fleet.tasks.get(node.name),
-        reason=Reason.ADMITTED,
-        message=f"node {node.name} is to go from {node.kubelet_version} to {spec.version}",
-    )
+    run = _started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now)
+    message = f"node {node.name} is to go from {node.kubelet_version} to {spec.version}"
+    return _start(fleet, run, render_baseline(capture_baseline(pods)), message)
+
+
+def _start(fleet: FleetSnapshot, run: TaskSpec, baseline: str, message: str) -> StartTask:
+    held, reason = fleet.tasks.get(run.node_name), Reason.ADMITTED
+    return StartTask(node=run.node_name, spec=run, baseline=baseline, claims=held, reason=reason, message=message)
 
 
 def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
@@ -216,19 +218,6 @@ def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure
     if pods := pods_of(fleet, name):
         return DeleteAgent(pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
     return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
-
-
-def _precheck(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> StartTask:
-    """Start a precheck: it neither cordons the node nor needs a baseline."""
-    cordon = CordonRecord(was_unschedulable=node.unschedulable)
-    return StartTask(
-        node=node.name,
-        spec=_started(fleet, spec, node, TaskAction.PRECHECK, cordon=cordon, now=now),
-        baseline="",
-        claims=fleet.tasks.get(node.name),
-        reason=Reason.ADMITTED,
-        message=f"node {node.name} is looked at for {spec.version}",
-    )
 
 
 def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:

@@ -66,10 +66,7 @@ def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[s
     The Node's own guard also covers a rollback after the settle period. If the node's name leaves no room for the
     prefix, the Node itself stays unguarded.
 
-    Args:
-        node: The node.
-        runs_by: When its kubelet runs at the latest, in whole seconds.
-        verify: The verification settings of its run.
+    ``runs_by`` is when its kubelet runs at the latest, in whole seconds.
     """
     own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + NODE_LOOKS)}
     return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= NAME_LENGTH}}

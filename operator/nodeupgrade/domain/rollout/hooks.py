@@ -76,11 +76,7 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
     The first hook that fails ends the run, before anything was touched. A run that is taken up again has its hooks
     behind it.
 
-    Args:
-        task: The task of a run that nobody has reported of.
-        jobs: The Jobs of the rollout.
-        refused: The failed attempts to create one for this node.
-        now: Wall-clock time, UTC.
+    ``refused`` are the failed attempts to create a Job for this node.
     """
     if task.spec.action is not TaskAction.UPGRADE or task.spec.resumes or task.status.run_id == task.spec.run_id:
         return None
@@ -107,11 +103,9 @@ def after(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) ->
 
 
 def may_have_begun(task: Task, *, gone: bool) -> Iterator[HookRun]:
-    """Yield the hooks that have not ended and may have been started.
+    """Yield the hooks of a node in flight that have not ended and may have been started.
 
-    Args:
-        task: The task of a node in flight.
-        gone: Whether its Node is: then its run is over without a verdict.
+    If its Node is ``gone``, its run is over without a verdict.
     """
     over = gone or task.verdict is not None
     return (hook for hook in task.spec.hooks if hook.result is None and (over or hook.phase is HookPhase.BEFORE))

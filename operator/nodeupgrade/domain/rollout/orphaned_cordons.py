@@ -20,13 +20,9 @@ def is_orphaned(node: NodeView, active_upgrades: frozenset[str]) -> bool:
 def restore_or_wait(
     node: NodeView, task: Task | None, pod: AgentPodView | None, problem: str = ""
 ) -> RestoreCordon | Wait:
-    """Remove an orphaned cordon if the run for which it was made is over; else report why not.
+    """Remove a cordon that is orphaned if the run for which it was made is over; else report why not.
 
-    Args:
-        node: The node, for which ``is_orphaned`` holds.
-        task: Its task as it is now; None if there is none.
-        pod: Its agent pod; None if there is none.
-        problem: Why its task cannot be read; empty if it can.
+    Task and agent pod are None if there is none; ``problem`` says why the task cannot be read, if so.
     """
     obstacle = problem or _obstacle(node, task, pod)
     if not obstacle:

@@ -216,12 +216,7 @@ class Reach:
 
 
 def reach_of(urls: Iterable[str], api_servers: Iterable[str]) -> Reach:
-    """Return what may be connected to.
-
-    Args:
-        urls: Places of URLs that the operator's configuration allows.
-        api_servers: Hosts of API servers; those that are names are ignored.
-    """
+    """Return what may be connected to, by the places of URLs that are allowed; hosts that are names are ignored."""
     listed = _addresses(url_place(url).host for url in urls)
     return Reach(listed=listed, api_servers=_addresses(api_servers))
 

@@ -38,11 +38,7 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 def rejected(fleet: FleetSnapshot, told: FleetSnapshot, objection: Finding, now: datetime) -> UpgradeStatus:
     """Return the status for a spec that is rejected; what was reported about the rollout itself is kept.
 
-    Args:
-        fleet: The input as it is now.
-        told: The input as it will be once the status is written.
-        objection: Why the spec is rejected.
-        now: Wall-clock time, UTC.
+    ``fleet`` is the input as it is now, ``told`` as it will be once the status is written.
     """
     before, reason, message = told.upgrade.status, objection.reason, objection.message
     state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import assert_never
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.limits import NAME_LENGTH
@@ -150,13 +149,7 @@ def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = 
 
 def pod_for(role: PodRole, task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
     """Return the manifest of one of a run's pods. For the other arguments, and errors, see agent_pod()."""
-    match role:
-        case PodRole.AGENT:
-            return agent_pod(task, settings, artifact)
-        case PodRole.ARTIFACT:
-            return artifact_pod(task, settings)
-        case _:
-            assert_never(role)
+    return agent_pod(task, settings, artifact) if role is PodRole.AGENT else artifact_pod(task, settings)
 
 
 def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
@@ -187,15 +180,7 @@ def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
         },
         initContainers=_artifact_containers(task, settings),
         containers=[
-            {
-                "name": KEEPER_CONTAINER,
-                "image": settings.image,
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["sleep", "infinity"],
-                "securityContext": _CONFINED,
-                "resources": _RESOURCES,
-                "volumeMounts": [{**_STAGED, "readOnly": True}],
-            }
+            _confined(KEEPER_CONTAINER, settings.image, ("sleep", "infinity"), [{**_STAGED, "readOnly": True}]),
         ],
         volumes=[{"name": "bundle", "emptyDir": {}}, {"name": STAGING, "emptyDir": {}}],
     )
@@ -297,30 +282,27 @@ def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
     artifact = task.spec.artifact
     files = [(index, file.image_path) for index, file in enumerate(task.spec.files) if file.image_path is not None]
     bundled = {"name": "bundle", "mountPath": str(_BUNDLE_MOUNT)}
+    preloaded = {"name": "bundle", "mountPath": str(PRELOADED), "subPath": _NOTHING, "readOnly": True}
+    mounts = [{**bundled, "readOnly": True}, preloaded, _STAGED]
     return [
+        _confined(BUNDLE_CONTAINER, settings.image, PROVIDE, [bundled]),
         {
-            "name": BUNDLE_CONTAINER,
-            "image": settings.image,
-            "imagePullPolicy": "IfNotPresent",
-            "command": list(PROVIDE),
-            "securityContext": _CONFINED,
-            "resources": _RESOURCES,
-            "volumeMounts": [bundled],
-        },
-        {
-            "name": ARTIFACT_CONTAINER,
-            "image": artifact.ref,
-            "imagePullPolicy": "IfNotPresent",
-            "command": list(copy_command(artifact.path or "", files)),
+            **_confined(ARTIFACT_CONTAINER, artifact.ref, copy_command(artifact.path or "", files), mounts),
             "workingDir": "/",
             "env": [{"name": name, "value": ""} for name in (*_OF_THE_LOADER, *_OF_PYTHON)],
-            "securityContext": _CONFINED,
-            "resources": _RESOURCES,
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "volumeMounts": [
-                {**bundled, "readOnly": True},
-                {"name": "bundle", "mountPath": str(PRELOADED), "subPath": _NOTHING, "readOnly": True},
-                _STAGED,
-            ],
         },
     ]
+
+
+def _confined(name: str, image: str | None, command: Iterable[str], mounts: list[Json]) -> Json:
+    """Return a container without rights."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(command),
+        "securityContext": _CONFINED,
+        "resources": _RESOURCES,
+        "volumeMounts": mounts,
+    }

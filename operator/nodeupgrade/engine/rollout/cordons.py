@@ -22,13 +22,7 @@ from nodeupgrade.ports.kube import NODES, ConflictError, KubeApi, NotFoundError,
 
 
 async def cordon(kube: TypedKube, node: NodeView, upgrade: Upgrade, *, announces: bool) -> None:
-    """Cordon a node, record the owner of the cordon in the same write, and tell others of it.
-
-    Args:
-        kube: The API server.
-        node: The node, as it was read.
-        upgrade: The owner.
-        announces: Whether others are told.
+    """Cordon a node as it was read, record the owner of the cordon in the same write, and tell others if asked to.
 
     Raises:
         ConflictError, NotFoundError: The Node has changed, or is gone.

@@ -86,13 +86,7 @@ async def read_hook_jobs(kube: KubeApi, namespace: str, task: Task, hooks: Itera
 
 
 def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
-    """Return the manifest of a hook's Job.
-
-    Args:
-        template: The CronJob.
-        task: The task of the run.
-        hook: The hook.
-    """
+    """Return the manifest of a hook's Job, made from a CronJob."""
     made = copy.deepcopy(template["spec"]["jobTemplate"])
     metadata, spec = made.get("metadata") or {}, made["spec"]
     owner = task.spec.upgrade_ref

@@ -9,6 +9,7 @@ from nodeupgrade.domain.rollout.actions import FreeSlot, MarkTask, NodeAction, S
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.actuator import Actuator, EventRecorder
+from nodeupgrade.engine.rollout.queue import NodeKey
 from nodeupgrade.engine.rollout.result import Result
 from nodeupgrade.engine.rollout.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.ports.kube import NotFoundError, RejectedError, UnavailableError
@@ -20,15 +21,11 @@ class NodeController:
 
     It touches only nodes whose slot is on record. A node with nothing left to be done is handed to the controller of
     rollouts, which frees the slot; from then on, this one leaves the node alone.
-
-    Args:
-        snapshots: What to decide on.
-        recorder: Takes note of events.
-        on_slot_unused: Called with the name of a NodeUpgrade when one of its slots can be freed.
     """
 
     snapshots: Snapshots
     recorder: EventRecorder
+    # called with the name of a NodeUpgrade when one of its slots can be freed
     on_slot_unused: Callable[[str], None] = lambda _name: None
 
     async def reconcile(self, rollout: str, name: NodeName) -> Result:
@@ -88,8 +85,8 @@ class NodeController:
             applied.append(done)
         return tuple(applied), True
 
-    def crashed(self, rollout: str, name: NodeName, problem: str) -> None:
+    async def crashed(self, key: NodeKey, problem: str) -> None:
         """Take note that a node could not be reconciled for a reason that nobody has foreseen."""
-        undecided = Wait(node=name, reason=Reason.INTERNAL_ERROR, message=problem)
-        memory = self.snapshots.memory(rollout)
+        undecided = Wait(node=key.node, reason=Reason.INTERNAL_ERROR, message=problem)
+        memory = self.snapshots.memory(key.rollout)
         memory.failures = memory.failures.failed(undecided, problem, self.snapshots.kube.utcnow())

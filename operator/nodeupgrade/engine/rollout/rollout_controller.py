@@ -27,15 +27,11 @@ class RolloutController:
     """Reconciles NodeUpgrades; may be stopped after any write and resumed by any other instance.
 
     It never touches a node: that is the business of the controller of nodes, once their slots are on record.
-
-    Args:
-        snapshots: What to plan with.
-        recorder: Takes note of events.
-        on_slots: Called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written.
     """
 
     snapshots: Snapshots
     recorder: EventRecorder
+    # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
     _sweep: Sweep = field(init=False)
 

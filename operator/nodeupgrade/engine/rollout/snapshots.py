@@ -29,6 +29,9 @@ from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.health import HealthSource
 from nodeupgrade.ports.kube import PODS, UPGRADES, KubeApi, NotFoundError, NotLeadingError, RejectedError
 
+RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
+"""What saves requests in a cluster: see ``Snapshots`` and ``GuardWriter``."""
+
 READS_AT_ONCE = 64
 """Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
 

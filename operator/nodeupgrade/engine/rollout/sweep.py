@@ -5,14 +5,15 @@ its Node was deleted during the run.
 """
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import chain
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
@@ -22,6 +23,7 @@ from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.cordons import cordon_patch, uncordon, withdraw
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.rollout.reader import FleetSource
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -59,7 +61,7 @@ class Sweep:
             return ()
         listed = (await self._fleet.upgrades_listed()).values()
         active = frozenset(each.uid for each in listed if each.active)
-        await self._withdraw(announced, [each.upgrade for each in listed])
+        await self._withdraw(announced, _slots(listed))
         for node in marked:
             if node.stale_mark not in active:
                 await self._unmark(node)
@@ -78,11 +80,8 @@ class Sweep:
         parameters = await guard.read()
         if parameters is None or not parameters.data:
             return ()
-        listed = [each.upgrade for each in (await self._fleet.upgrades_listed()).values()]
-        if None in listed:
-            return ()  # nobody knows which nodes it has in flight
-        slots = {node for upgrade in listed if upgrade is not None for node in upgrade.status.in_flight}
-        if not left_over(parameters, slots, (), self._kube.utcnow()):
+        slots = _slots((await self._fleet.upgrades_listed()).values())
+        if slots is None or not left_over(parameters, slots, (), self._kube.utcnow()):
             return ()
         opened = await self._fleet.tasks_opened(int(parameters.resource_version))
         if keys := left_over(parameters, slots, opened, self._kube.utcnow()):
@@ -114,13 +113,10 @@ class Sweep:
             return Wait(node=node.name, reason=Reason.WRITE_REFUSED, message=f"node {node.name}: {error}")
         return decision
 
-    async def _withdraw(self, announced: Iterable[NodeView], listed: Collection[Upgrade | None]) -> None:
+    async def _withdraw(self, announced: Iterable[NodeView], slots: frozenset[NodeName] | None) -> None:
         """Remove our condition from nodes that have lost our cordon and are not in flight any more."""
-        if None in listed:
-            return  # nobody knows which nodes it has in flight
-        slots = {name for upgrade in listed if upgrade is not None for name in upgrade.status.in_flight}
         for node in announced:
-            if node.name not in slots:
+            if slots is not None and node.name not in slots:
                 with contextlib.suppress(ConflictError, NotFoundError):  # the next sweep tries again
                     await withdraw(self._kube, node)
 
@@ -154,6 +150,13 @@ class Sweep:
     async def _pods(self, node: NodeView) -> list[AgentPodView]:
         listed = await self._kube.list(self._agents, labels=AGENT_LABELS)
         return [pod for pod in map(view_agent, listed) if pod.node == node.name]
+
+
+def _slots(listed: Iterable[KnownUpgrade]) -> frozenset[NodeName] | None:
+    """Return the nodes in flight; None if that is not known of one NodeUpgrade, which cannot be parsed."""
+    known = [each.upgrade for each in listed]
+    slots = (upgrade.status.in_flight for upgrade in known if upgrade is not None)
+    return None if None in known else frozenset(chain.from_iterable(slots))
 
 
 # Deletes agent pods that serve no run: for example one that a former leader created after the run was over.
