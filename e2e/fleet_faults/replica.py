@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from e2e.fleet_faults.proxy import Died, Proxy
 from nodeupgrade.adapters.metrics import Metrics
-from nodeupgrade.controlplane.leading import lead
+from nodeupgrade.controlplane.manager import lead
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.election import ElectionClock, Elector

@@ -14,6 +14,7 @@ from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.actuator import EventRecorder
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.controllers import build_controllers
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
@@ -24,6 +25,12 @@ from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource
 from nodeupgrade.ports.kube import UPGRADES, NotFoundError
+
+
+async def flushed(recorder: EventRecorder) -> None:
+    """Emit what is waiting, where nobody runs it."""
+    while not recorder._waiting.empty():
+        await recorder._kube.emit_event(recorder._waiting.get_nowait())
 
 
 class NoHealth(HealthSource):
@@ -110,7 +117,7 @@ class Passes:
             for look in looks:
                 look.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
-            await self.recorder.flush()
+            await flushed(self.recorder)
         made = [*nodes, rollout]
         waits = [each.wait_over_in for each in made if each.wait_over_in is not None]
         return Result(

@@ -157,7 +157,7 @@ class State:
     leads: bool = False
 
 
-class Metrics:
+class Metrics(Collector):
     """The metrics registry: counters are incremented by callers, gauges are computed at every scrape.
 
     Scrapes are served by a thread of their own, so that an operator whose event loop hangs still answers them.
@@ -182,7 +182,7 @@ class Metrics:
         build = BUILD
         Info(build.name, build.meaning, registry=self.registry).info({"version": _version()})
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Gauges(self))
+        self.registry.register(self)
 
     def answered(self, verb: str, code: str) -> None:
         """Count an answer of the API server."""
@@ -222,7 +222,10 @@ class Metrics:
         """Record by how many seconds a timer was late."""
         self._lag.observe(seconds)
 
-    def gauges(self) -> Iterator[Metric]:
+    def describe(self) -> Iterable[Metric]:
+        return ()  # so that registering does not call collect()
+
+    def collect(self) -> Iterator[Metric]:
         """Yield the gauges, computed from the current state."""
         state = self._state()
         yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
@@ -320,17 +323,6 @@ def _informers(informers: tuple[Informer[Any], ...]) -> Iterator[Metric]:
         for reason, count in dict(informer.relists).items():
             relists.add_metric((kind, reason), count)
     yield from (synced, ages, relists)
-
-
-class _Gauges(Collector):
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        return self._metrics.gauges()
-
-    def describe(self) -> Iterable[Metric]:
-        return ()  # so that registering the collector does not call collect()
 
 
 @contextmanager

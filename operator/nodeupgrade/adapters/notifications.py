@@ -28,7 +28,6 @@ class Webhooks(NoticeSender):
     """Sends notices by HTTP POST; a repeated one has the same ID.
 
     Args:
-        receivers: Where to.
         pause: Seconds before the second attempt, doubled each time.
     """
 

@@ -5,15 +5,15 @@ does, the operator exits and its Deployment starts it again; all state is in the
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
 import structlog
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
+from nodeupgrade.engine.election import Elector
 from nodeupgrade.engine.rollout.queue import Queues
 from nodeupgrade.wiring.controlplane import ControlPlane, OperatorSettings, Session, control_plane
 
@@ -24,7 +24,6 @@ class Manager:
     """Owns the control plane from start-up to clean-up.
 
     Args:
-        settings: The operator's settings.
         stop: Set as soon as a task ends unexpectedly.
 
     Attributes:
@@ -110,3 +109,32 @@ class Manager:
         _log.error("task_ended_unexpectedly", task=task.get_name(), exc_info=problem)
         self.failed = True
         self._stop.set()
+
+
+async def lead(elector: Elector, work: Callable[[], Awaitable[None]]) -> None:
+    """Campaign, work while leading, and campaign again after the leadership was lost; never returns.
+
+    All work has ended before the leadership is given back: when this is cancelled, as at a rolling update of the
+    operator, the next leader need not wait until the Lease expires.
+
+    Raises:
+        Exception: The work has failed, or ended by itself.
+    """
+    while True:
+        await elector.campaign()
+        _log.info("leadership_acquired", epoch=elector.epoch)
+        keeping = asyncio.ensure_future(elector.keep())
+        working = asyncio.ensure_future(work())
+        try:
+            await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (keeping, working):
+                task.cancel()
+            await asyncio.gather(keeping, working, return_exceptions=True)
+            await elector.release()
+        for task in (working, keeping):
+            if not task.cancelled() and (problem := task.exception()) is not None:
+                raise problem
+        if not working.cancelled():
+            raise RuntimeError("the work has ended that must not end")
+        _log.warning("leadership_lost")

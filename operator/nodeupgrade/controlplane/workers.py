@@ -88,12 +88,9 @@ async def work(
     """Process a queue for ever, several keys at a time. An unexpected error is one of its key; others go on.
 
     Args:
-        queue: The queue.
         reconcile: Reconciles a key, and returns for how many seconds it rests, whatever happens, and in how many
             seconds it is requeued, if at all. It is passed a function that returns the seconds since it was called.
         crashed: Called with a key and a description of an error that nobody has foreseen.
-        metrics: Told of failures.
-        at_once: How many keys at a time.
     """
     clock, permits = asyncio.get_running_loop().time, asyncio.Semaphore(at_once)
 

@@ -53,7 +53,6 @@ class Elector:
     Args:
         kube: The API server. Its requests must end within a few seconds and must not be retried: a renewal that
             arrives late is worth nothing.
-        namespace: The operator's namespace.
         identity: Name of this process; never used by another one, not even by the next process of the same pod.
         on_news: Called with why this process does not lead, whenever that changes.
     """
@@ -78,11 +77,6 @@ class Elector:
         self._term = 0
         self._held_until: float | None = None
         self._told = ""
-
-    @property
-    def identity(self) -> str:
-        """The name of this contender."""
-        return self._identity
 
     @property
     def epoch(self) -> str:

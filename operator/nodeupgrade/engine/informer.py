@@ -136,10 +136,6 @@ class Informer(Generic[T]):
         """By name, why objects cannot be parsed; a copy."""
         return dict(self._cache.unreadable)
 
-    def get(self, name: str) -> T | None:
-        """Return the cached view of one object, or None."""
-        return self._cache.views.get(name)
-
     def learn(self, body: Json) -> None:
         """Store the response to one of our own writes."""
         self._notify(self._cache.learn(body))

@@ -41,35 +41,29 @@ EVENT_MESSAGE_LIMIT = 1024
 
 
 class TypedKube(KubeApi, Protocol):
-    """Typed convenience methods for the node side and the control plane, implemented with the raw ones."""
+    """What ``NodeSideKube`` describes, for the control plane too, implemented with the raw methods."""
 
     def utcnow(self) -> datetime:
         """Return the wall-clock time, UTC, for the timestamps of events."""
         ...
 
     async def get_task(self, name: str) -> Task:
-        """Read a NodeUpgradeTask."""
         return parse_task(await self.get(TASKS, name))
 
     async def patch_task_status(self, name: str, status: TaskStatus) -> Task:
-        """Replace the task's status."""
         return parse_task(await self.replace_status(TASKS, name, to_json(status)))
 
     async def get_node(self, name: str) -> Json:
-        """Read a Node."""
         return await self.get(NODES, name)
 
     async def list_pods_on_node(self, node: str) -> list[Json]:
-        """Read all pods bound to a node, finished ones included."""
         return await self.list(PODS, fields={"spec.nodeName": node})
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
-        """Read the Services of these namespaces, with their EndpointSlices or Endpoints."""
         kinds = (SERVICES, endpoints_kind(await self.server_version()))
         return [body for each in namespaces for kind in kinds for body in await self.list(kind.within(each))]
 
     async def list_dependants(self, namespaces: Iterable[str]) -> list[Json]:
-        """Read the PodDisruptionBudgets of these namespaces, and all webhooks and APIServices."""
         server = KubeletVersion.parse(await self.server_version())
         budgets = _served(DISRUPTION_BUDGETS, server, history.DISRUPTION_BUDGETS_STABLE)
         hooks = (_served(kind, server, history.WEBHOOKS_STABLE) for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS))
@@ -77,7 +71,6 @@ class TypedKube(KubeApi, Protocol):
         return [body for kind in kinds for body in await self.list(kind)]
 
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
-        """Watch the pods bound to a node; without a resourceVersion, existing pods come first."""
         return self.watch(PODS, resource_version=resource_version, fields={"spec.nodeName": node})
 
     async def emit_event(self, event: Event) -> bool:

@@ -121,7 +121,7 @@ async def test_a_former_leader_writes_nothing(admin: KubeClient, replicas: Repli
     await takes_effect(first, guarding, replicas.first)
     await first.release()
     await takes_effect(second, guarding, replicas.second)
-    with pytest.raises(NotLeadingError, match=f"{replicas.names[0]} does not lead, {second.identity} does"):
+    with pytest.raises(NotLeadingError, match=f"{replicas.names[0]} does not lead, {second._identity} does"):
         await WRITES[what](replicas.first, name)
     await WRITES[what](replicas.second, name)  # the control: it was the Lease that was in the way
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.controlplane.leading import lead
+from nodeupgrade.controlplane.manager import lead
 from nodeupgrade.domain.election import DURATION, RETRY
 from nodeupgrade.engine.election import LEASE_NAME, ElectionClock, Elector
 from nodeupgrade.ports.kube import LEASES, Resource, UnavailableError
@@ -88,7 +88,7 @@ async def trial(seed: int) -> None:
         if chance.random() < 0.002:
             await InMemoryKube.delete(kube, HERE, LEASE_NAME)
         leaders = [each for each in candidates if each.may_write()]
-        assert len(leaders) <= 1, [each.identity for each in leaders]
+        assert len(leaders) <= 1, [each._identity for each in leaders]
     kube.longest, kube.lost = 0.0, 0.0
     await asyncio.sleep(2 * TAKEN_OVER.total_seconds())
     assert sum(each.may_write() for each in candidates) == 1

@@ -33,7 +33,7 @@ from nodeupgrade.ports.kube import (
     UnavailableError,
 )
 from tests.doubles.kube import InMemoryKube
-from tests.doubles.passes import snapshots_of
+from tests.doubles.passes import flushed, snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene
 from tests.scenario.rollout.terms import FixedTerm
 from tests.scenario.rollout.test_takeover import at_work, set_ready
@@ -348,8 +348,8 @@ async def test_events_of_a_former_term_are_dropped_and_so_are_those_that_nobody_
 
     own.recorder.record(event(number) for number in range(3))
     own.forget()
-    await own.recorder.flush()
+    await flushed(own.recorder)
     assert await kube.list(EVENTS) == []
     own.recorder.record(event(number) for number in range(MOST_WAITING + 5))
-    await own.recorder.flush()
+    await flushed(own.recorder)
     assert len(await kube.list(EVENTS)) == MOST_WAITING

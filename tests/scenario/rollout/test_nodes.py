@@ -15,10 +15,9 @@ from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
 from nodeupgrade.engine.rollout import snapshots
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.snapshots import look_at
 from nodeupgrade.ports.kube import NODES, UPGRADES, UnavailableError
 from tests.doubles.kube import InMemoryKube
-from tests.doubles.passes import Passes
+from tests.doubles.passes import Passes, snapshots_of
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 NAME = "to-1-33"
@@ -132,7 +131,7 @@ async def test_a_look_that_fails_ends_the_others() -> None:
     scene, kube = await stage(3), Hanging()
     fleet = await scene.operator.gather(NAME)
     with pytest.raises(UnavailableError):
-        await look_at(kube, fleet, sorted(fleet.nodes), asyncio.Semaphore(3))
+        await snapshots_of(kube, AGENTS).with_pods(fleet, sorted(fleet.nodes))
     await asyncio.sleep(0)
     assert kube.broken_off == 2
 

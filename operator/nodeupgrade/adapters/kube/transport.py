@@ -93,7 +93,6 @@ class Transport:
 
     Args:
         client: The official client, which authenticates and encrypts.
-        patience: Timeouts and retries.
         answered: Called with verb and HTTP status of every answer, or NO_CODE if there was none.
 
     Attributes:
@@ -179,7 +178,8 @@ class Transport:
         self._answered(WATCH, str(response.status))
         try:
             if response.status >= 400:
-                raise failure_of(what, response.status, await response.read(), response.getheaders().get("Retry-After"))
+                message, after = _message(await response.read()), response.getheaders().get("Retry-After")
+                raise failure(what, response.status, message, after)
             async for chunk in response.response.content.iter_any():
                 *complete, rest = (rest + chunk).split(b"\n")
                 for line in complete:
@@ -212,7 +212,7 @@ class Transport:
         self._note_time(response.getheaders().get("Date"))
         if response.status < 400:
             return answer
-        refusal = failure_of(what, response.status, payload, response.getheaders().get("Retry-After"))
+        refusal = failure(what, response.status, _message(payload), response.getheaders().get("Retry-After"))
         if isinstance(refusal, UnavailableError) and is_about_all_requests(response.status, payload):
             pause = min(refusal.after, LONGEST_PAUSE_SECONDS)
             self._resume_at = max(self._resume_at, time.monotonic() + pause)
@@ -272,11 +272,6 @@ _BUSY = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 
 class AheadError(UnavailableError):
     """The API server's cache lags behind the requested resourceVersion; repeat the request without the cache."""
-
-
-def failure_of(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
-    """Return the port's error for an answer that is no success."""
-    return failure(what, status, _message(payload), retry_after)
 
 
 def failure(what: str, status: int, reason: str, retry_after: str | None = None) -> NodeUpgradeError:

@@ -79,11 +79,7 @@ def read_allowed(value: object) -> Allowed:
 def forbidden(artifact: TaskArtifact, unit: str, files: Collection[NodeFile], allowed: Allowed) -> str | None:
     """Return what is not allowed about what a run is to bring onto one node, or None.
 
-    Args:
-        artifact: The kubelet.
-        unit: The unit that runs it.
-        files: Files that are written besides; some are taken from the artifact's image.
-        allowed: The configuration.
+    Besides the kubelet, files are written; some are taken from the artifact's image. The unit is the kubelet's.
     """
     if unit not in allowed.units:
         return f"the unit {_shown(unit)}"

@@ -34,16 +34,17 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
 
 def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report what keeps nodes from making progress, whenever that changes."""
-    now = after.condition(ConditionType.IMPEDED)
-    if now.status is not ConditionStatus.TRUE or now.message == before.condition(ConditionType.IMPEDED).message:
-        return ()
-    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+    return _news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE)
 
 
-def accepted_events(upgrade: Upgrade, after: UpgradeStatus) -> tuple[Report, ...]:
+def accepted_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report that the spec of a rollout that has ended is rejected, for which it is not tried again."""
-    known, now = (status.condition(ConditionType.ACCEPTED) for status in (upgrade.status, after))
-    if now.message == known.message or now.status is not ConditionStatus.FALSE:
+    return _news(before, after, ConditionType.ACCEPTED, ConditionStatus.FALSE)
+
+
+def _news(before: UpgradeStatus, after: UpgradeStatus, kind: ConditionType, bad: ConditionStatus) -> tuple[Report, ...]:
+    now = after.condition(kind)
+    if now.status is not bad or now.message == before.condition(kind).message:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 

@@ -264,7 +264,7 @@ def _reject(
     upgrade, told = fleet.upgrade, on_record(fleet, freed)
     if upgrade.finished:
         status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
-        return (*freed, *accepted_events(upgrade, status), *reported(upgrade, status))
+        return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
     status = rejected(fleet, told, objection, now)
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 

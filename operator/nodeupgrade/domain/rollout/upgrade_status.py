@@ -1,6 +1,6 @@
 """The status of a NodeUpgrade: its phase, and what counts and conditions say of a rollout or of a rejected spec."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -72,8 +72,6 @@ def summarise(
     Args:
         fleet: The input as it is now.
         rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
-        tally: What is counted of that.
-        decision: Which nodes may start, or why none may.
         reopened: Whether every node that a retry was requested for is queued again.
     """
     upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
@@ -149,15 +147,13 @@ def _state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Ro
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts, done = tally.counts, _done(rollout, tally)
     if rollout.upgrade.deleting:
-        return RolloutState(
-            phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
-        )
+        message = f"{done}, {counts.in_progress} in flight"
+        return RolloutState(phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=message)
     if rollout.flying:
         return _late(rollout, decision, done) or _flying(rollout, counts, done)
     if rollout.spec.action is RolloutAction.ABORT:
-        return _ended(
-            RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted")
-        )
+        message = sentence(Reason.ABORTED, f"{done}; the rollout was aborted")
+        return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if name := rollout.ended_by:
         message = f"{done}; {told_end(name)}; see the condition Healthy."
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
@@ -208,15 +204,10 @@ _NAMED = 3
 
 def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     if rollout.spec.action is RolloutAction.PLAN:
-        message = (
-            f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
-        )
+        message = f"{_looked_at(rollout, counts)}, {counts.in_progress} in flight"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
-    return RolloutState(
-        phase=RolloutPhase.RUNNING,
-        reason=Reason.PROGRESSING,
-        message=f"{done}, {counts.in_progress} in flight{_told_of_refused(rollout)}",
-    )
+    message = f"{done}, {counts.in_progress} in flight{_told_of_refused(rollout)}"
+    return RolloutState(phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=message)
 
 
 def _told_of_refused(rollout: RolloutView) -> str:
@@ -235,7 +226,7 @@ def _planning(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Ro
     if any(member.place is Place.PENDING for member in rollout.members.values()):
         if decision.reason is Reason.PAUSED:
             return _held_back(decision)
-        message = f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at"
+        message = _looked_at(rollout, counts)
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
     if objecting:
@@ -298,11 +289,9 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     unproven = rollout.health_objection or rollout.health_awaited if started else None
     if unproven is not None:
         return _held_back(StartDecision(reason=unproven.reason, message=f"{done}; {unproven.message}"))
-    if counts.skipped == counts.total:
-        reason = _only(members) or Reason.COMPLETED_WITH_SKIPS
-        reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
-    else:
-        reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
+    reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
+    if counts.skipped == counts.total and {member.reason for member in members} == {Reason.ALREADY_AT_TARGET}:
+        reason = Reason.ALREADY_AT_TARGET
     return RolloutState(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
 
 
@@ -316,10 +305,6 @@ def _done(rollout: RolloutView, tally: Tally) -> str:
     return f"{done}{skipped}{tally.warning}"
 
 
-def _only(members: Iterable[NodeState]) -> Reason | None:
-    reasons = {member.reason for member in members}
-    return next(iter(reasons)) if len(reasons) == 1 else None
-
-
-def _count_checked(rollout: RolloutView) -> int:
-    return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in rollout.members.values())
+def _looked_at(rollout: RolloutView, counts: Counts) -> str:
+    checked = sum(member.place in {Place.CHECKED, Place.FINISHED} for member in rollout.members.values())
+    return f"{checked} of {counted(counts.total, 'node')} looked at"

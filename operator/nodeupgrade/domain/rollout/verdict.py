@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
@@ -36,11 +36,9 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
     """Return the verdict on a finished run, or a finding if it must wait.
 
     Args:
-        node: The node as it is now.
-        task: Its task; the status of the current run is terminal.
+        task: The node's task; the status of the current run is terminal.
         pods: The node's pods as they are now; None if they have not been read. A run that touched nothing does not
             need them.
-        now: Wall-clock time, UTC.
     """
     status = task.reported
     touched = was_touched(status)
@@ -76,7 +74,8 @@ def was_touched(status: TaskStatus) -> bool:
 def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
     status = task.reported
     if status.phase is not TaskPhase.SUCCEEDED:
-        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
+        reported = known_reason(status.reason) or Reason.FAILED  # a newer agent may use one that is unknown here
+        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else reported
         return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
     if count:
         summary = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
@@ -111,14 +110,6 @@ def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
 def _named(names: tuple[str, ...], count: int = 0) -> str:
     """Join the first three names, with an ellipsis if there are more (``count``, if that is larger)."""
     return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
-
-
-def _known(status: TaskStatus) -> Reason:
-    """Return the reason that the node side reported; a newer agent may use one that is unknown here."""
-    try:
-        return Reason(status.reason)
-    except ValueError:
-        return Reason.FAILED
 
 
 def _unready(node: NodeView, task: Task) -> str | None:
@@ -271,8 +262,6 @@ def restarted(
     A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another UID.
 
     Args:
-        baseline: The state before the run.
-        pods: The node's pods as they are now.
         since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
         until: When the new kubelet had settled; a single restart after that does not count. With a startup probe it
             does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.

@@ -68,11 +68,6 @@ class EventRecorder:
         while not self._waiting.empty():
             self._waiting.get_nowait()
 
-    async def flush(self) -> None:
-        """Emit what is waiting, for callers that do not run it."""
-        while not self._waiting.empty():
-            await self._kube.emit_event(self._waiting.get_nowait())
-
 
 @dataclass(slots=True)
 class Actuator:

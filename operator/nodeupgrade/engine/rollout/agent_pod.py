@@ -118,10 +118,7 @@ class AgentViews:
 def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = None) -> Json:
     """Return the manifest of the agent pod for one run.
 
-    Args:
-        task: The task.
-        settings: Settings of all such pods.
-        artifact: The pod that has taken the kubelet out of its image, if there is one.
+    ``artifact`` is the pod that has taken the kubelet out of its image, if there is one.
 
     Raises:
         NotAllowedError: The task asks for what the operator's configuration does not allow. The NodeUpgrade that it was
@@ -216,8 +213,7 @@ def _pod(task: Task, settings: AgentPodSettings, role: PodRole, **spec: Json | l
 def copy_command(path: str, files: Iterable[tuple[int, str]] = ()) -> tuple[str, ...]:
     """Return the command that copies a kubelet out of any image, using the bundle's Python, loader and libraries.
 
-    Args:
-        files: further files to copy, by their place in ``spec.files``.
+    It also copies further files, by their place in ``spec.files``.
     """
     further = (word for index, source in files for word in (source, str(_STAGING_MOUNT / file_from_image(index))))
     return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, str(_STAGING_MOUNT / KUBELET_FROM_IMAGE), *further)

@@ -21,8 +21,6 @@ class GuardWriter:
     on its own, so that only the node at fault is refused.
 
     Args:
-        kube: The API server.
-        namespace: The operator's namespace.
         gathering_seconds: How long a write waits for others that can go out with it.
     """
 

@@ -34,8 +34,6 @@ class Notifier:
 
     Args:
         kube: The API server, to record what was delivered.
-        sender: Delivers notices.
-        receivers: Names of all receivers.
         on_error: Called with the receiver and the problem when a notice is not delivered; it is tried again.
         pause: Returns how many seconds to rest after so many failures in a row.
     """

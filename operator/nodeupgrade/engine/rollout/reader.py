@@ -72,7 +72,6 @@ class LiveFleet(FleetSource):
     """Lists everything on every pass: always current, but expensive for a large fleet.
 
     Args:
-        kube: The API server.
         namespace: The namespace of agent pods; None for callers that do not need them.
     """
 
@@ -114,8 +113,6 @@ class InformedFleet(FleetSource):
     """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
 
     Args:
-        kube: The API server.
-        namespace: The namespace of agent pods.
         on_change: Called with the name of a node of which an object has changed.
         on_error: Called with kind and error when listing or watching fails.
     """
@@ -167,7 +164,7 @@ class InformedFleet(FleetSource):
         if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
             await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
             self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
-        return _assemble(self.nodes, self.tasks, self.agents, self.upgrades.views)
+        return _assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)

@@ -72,11 +72,6 @@ class Snapshots:
     """Snapshots of rollouts, and what is kept of each rollout in memory.
 
     Args:
-        kube: The API server.
-        agents: Settings of agent pods.
-        source: Source of Nodes, tasks, agent pods and other NodeUpgrades.
-        guard: Reads and writes the parameters of the readiness guard.
-        health: Source of the readings of health checks.
         operator_node: The node that the operator runs on, if known.
         term: This leader's term; None if nobody else can write.
         recent_seconds: How old what is not cached may be for a node: the NodeUpgrade, versions of API servers, the
@@ -187,8 +182,28 @@ class Snapshots:
             raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")
 
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
-        """Add the pods of these nodes, as ``look_at`` does; at most ``READS_AT_ONCE`` are read at the same time."""
-        return await look_at(self.kube, fleet, names, self._looks)
+        """Add the pods of nodes, at most ``READS_AT_ONCE`` at a time; of ended runs, also the Node as it is now.
+
+        A verdict must not rest on a version that a watch has not told of yet.
+        """
+        names = tuple(names)
+        looks = [asyncio.ensure_future(self._look_at(fleet, name)) for name in names]
+        try:
+            found = dict(zip(names, await asyncio.gather(*looks), strict=True))
+        finally:
+            for look in looks:  # nobody waits for the others if one failed
+                look.cancel()
+        pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
+        fresh = {name: node for name, (_, node) in found.items() if node is not None}
+        return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
+
+    async def _look_at(self, fleet: FleetSnapshot, name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
+        async with self._looks:
+            pods = tuple(map(parse_pod, await self.kube.list_pods_on_node(name)))
+            if (task := fleet.own_task(name)) is not None and task.reported.phase.terminal:
+                with contextlib.suppress(NotFoundError):
+                    return pods, view_node(await self.kube.get_node(name))
+            return pods, None
 
     def _as_remembered(self, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
         return replace(
@@ -215,15 +230,8 @@ async def gather(
 
     An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
 
-    Args:
-        kube: The API server.
-        upgrade: The NodeUpgrade, read before anything else: its resourceVersion is the precondition of the status
-            write, so everything that the slots are counted from is at least as new.
-        source: Provides Nodes, tasks, agent pods and the other NodeUpgrades.
-        guard: Reads the parameters of the readiness guard.
-        operator_node: The node that the operator runs on, if known.
-        health: What is known of the rollout's health checks, by name.
-        allowed: What the operator's configuration allows; None if it is not known.
+    The NodeUpgrade is read before anything else: its resourceVersion is the precondition of the status write, so
+    everything that the slots are counted from is at least as new. For other arguments, see ``FleetSnapshot``.
     """
     objects, version, api_servers = await asyncio.gather(
         source.read(upgrade), kube.server_version(), _read_api_servers(kube)
@@ -245,38 +253,6 @@ async def gather(
         allowed=allowed,
     )
     return replace(fleet, guard=await guard.read()) if fleet.needs_guard else fleet
-
-
-async def look_at(
-    kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeName], limit: asyncio.Semaphore
-) -> FleetSnapshot:
-    """Add the pods of nodes; of those whose run is over, also the Node as it is now.
-
-    A verdict must not rest on a version that a watch has not told of yet. ``limit`` bounds how many nodes are looked at
-    at the same time; whoever looks at nodes one by one shares it.
-    """
-
-    async def present(name: NodeName) -> NodeView | None:
-        if (task := fleet.own_task(name)) is None or not task.reported.phase.terminal:
-            return None
-        with contextlib.suppress(NotFoundError):
-            return view_node(await kube.get_node(name))
-        return None
-
-    async def seen(name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
-        async with limit:
-            return tuple(map(parse_pod, await kube.list_pods_on_node(name))), await present(name)
-
-    names = tuple(names)
-    looks = [asyncio.ensure_future(seen(name)) for name in names]
-    try:
-        found = dict(zip(names, await asyncio.gather(*looks), strict=True))
-    finally:
-        for look in looks:  # nobody waits for the others if one failed
-            look.cancel()
-    pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
-    fresh = {name: node for name, (_, node) in found.items() if node is not None}
-    return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
 
 
 def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:

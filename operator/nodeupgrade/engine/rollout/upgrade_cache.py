@@ -13,10 +13,7 @@ from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.engine.informer import ObjectCache, Reduced
-from nodeupgrade.ports.kube import (
-    UPGRADES,
-    KubeApi,
-)
+from nodeupgrade.ports.kube import UPGRADES, KubeApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +38,13 @@ def known_upgrade(body: Json) -> KnownUpgrade:
         return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
 
 
-class UpgradeCache:
+class UpgradeCache(ObjectCache[KnownUpgrade]):
     """NodeUpgrades by name, parsed once per change and not once per pass."""
 
     def __init__(self, kube: KubeApi) -> None:
+        super().__init__(known_upgrade)
         self._kube = kube
-        self._cache: ObjectCache[KnownUpgrade] = ObjectCache(known_upgrade)
         self._listing = asyncio.Lock()
-
-    @property
-    def views(self) -> dict[str, KnownUpgrade]:
-        """The cached NodeUpgrades by name; a copy."""
-        return dict(self._cache.views)
-
-    def learn(self, body: Json) -> None:
-        """Store one version of an object, from an event or the response to a write; an outdated one is ignored."""
-        self._cache.learn(body)
-
-    def forget(self, name: str, uid: str) -> None:
-        """Remove an object that is gone."""
-        self._cache.forget(name, uid)
 
     async def at_least(self, version: int) -> None:
         """List, unless the cache is complete up to a resourceVersion.
@@ -69,7 +53,7 @@ class UpgradeCache:
             UnavailableError: They cannot be listed at the moment.
         """
         async with self._listing:
-            if self._cache.version < version:
+            if self.version < version:
                 await self._list()
 
     async def listed(self) -> Mapping[str, KnownUpgrade]:
@@ -80,7 +64,7 @@ class UpgradeCache:
         """
         async with self._listing:
             await self._list()
-            return self.views
+            return dict(self.views)
 
     async def _list(self) -> None:
         """List and store all NodeUpgrades.
@@ -90,5 +74,5 @@ class UpgradeCache:
         listed, version = dict[str, Reduced[KnownUpgrade]](), 0
         async for page in self._kube.pages(UPGRADES):
             version = int(page.resource_version)
-            listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
-        self._cache.replace(listed, version)
+            listed |= {reduced.name: reduced for reduced in map(self.reduce, page.items)}
+        self.replace(listed, version)
