@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.limits import PATH_LENGTH, URL_LENGTH
 from nodeupgrade.api.schema.derive import schema_of
@@ -57,10 +57,9 @@ class Receiver:
     bearer_token_file: Annotated[str | None, _PATH, "File with a token to log in with; read for every notice."] = None
 
 
-@declared("The operator's configuration.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """All that the file may say."""
+    """The operator's configuration."""
 
     prometheus: Annotated[
         tuple[PrometheusServer, ...], "Where health checks may send queries.", Field(max_items=16, list_map_key="name")

@@ -16,20 +16,17 @@ from nodeupgrade.api.values import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that a value must meet, beyond its shape."""
+    """A condition that a value must meet, beyond its shape, or that it and the value that it replaces must meet."""
 
-    cel: str  # the rule as the API server evaluates it
+    cel: str  # the rule as the API server evaluates it: on ``self``, or on ``self`` and ``oldSelf``
     message: str  # what is wrong and what to do
     # whether the control plane only warns, since work can go on; the API server rejects the value anyway
     advisory: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class TransitionRule:
-    """A condition on a value, ``self``, and the one that it replaces, ``oldSelf``."""
-
-    cel: str
-    message: str
+    @property
+    def transition(self) -> bool:
+        """Whether it is evaluated on updates only: for API servers, a rule is if it names ``oldSelf``."""
+        return "oldSelf" in self.cel
 
 
 Check: TypeAlias = Callable[[Any], str]
@@ -48,7 +45,7 @@ class ListType(StrEnum):
 class Field:
     """Declares a field, an item of a list or map, or every object of a class (``declared``)."""
 
-    description: str = ""  # for people who read the manifest or ask ``kubectl explain``
+    description: str = ""  # for ``kubectl explain``; an object that has none is described by its class's docstring
     expected: str = ""  # what to write instead of an invalid value; derived from the bounds if empty
     minimum: int | None = None
     maximum: int | None = None
@@ -64,13 +61,11 @@ class Field:
     max_items: int | None = None
     list_type: ListType = ListType.ATOMIC
     list_map_key: str = ""
-    first: tuple[str, ...] = ()  # properties of an object that its CRD lists before all others
     # whether the API server fills in the field's default; None: in what people write, if it is not null
     defaulted: bool | None = None
     # the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m)
     default: object = None
     rules: tuple[Rule, ...] = ()
-    transitions: tuple[TransitionRule, ...] = ()
     checks: tuple[Check, ...] = ()
     mutable: bool = False  # whether it may be changed after the rollout was accepted
     # whether a program copied the value from validated input. Then only its size is bounded, and durations are numbers
@@ -82,12 +77,12 @@ class Field:
         values: dict[str, Any] = {}
         for each in fields(self):
             ours, theirs = getattr(self, each.name), getattr(later, each.name)
-            adds_up = each.name in {"rules", "transitions", "checks"}
+            adds_up = each.name in {"rules", "checks"}
             values[each.name] = (*ours, *theirs) if adds_up else ours if theirs == each.default else theirs
         return Field(**values)
 
 
-Mark: TypeAlias = Field | Rule | TransitionRule | str
+Mark: TypeAlias = Field | Rule | str
 """One annotation of a field; a text is its description."""
 
 T = TypeVar("T", bound=type)
@@ -110,7 +105,7 @@ def marks_of(kind: type) -> tuple[Mark, ...]:
 
 
 def together(marks: Iterable[Mark]) -> Field:
-    """Combine annotations: later ones override earlier ones, except that rules, transitions and checks add up."""
+    """Combine annotations: later ones override earlier ones, except that rules and checks add up."""
     field = Field()
     for mark in marks:
         match mark:
@@ -118,29 +113,27 @@ def together(marks: Iterable[Mark]) -> Field:
                 field = replace(field, description=mark)
             case Rule():
                 field = replace(field, rules=(*field.rules, mark))
-            case TransitionRule():
-                field = replace(field, transitions=(*field.transitions, mark))
             case Field():
                 field = field.overridden(mark)
     return field
 
 
-def immutable(instead: str = "create another NodeUpgrade") -> TransitionRule:
+def immutable(instead: str = "create another NodeUpgrade") -> Rule:
     """Return the rule that a value must not change. The order of sets does not count."""
-    return TransitionRule("self == oldSelf", f"it is immutable; {instead}")
+    return Rule("self == oldSelf", f"it is immutable; {instead}")
 
 
-def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> TransitionRule:
+def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> Rule:
     """Return the rule that an optional field is neither added nor removed; its content has its own rules."""
-    return TransitionRule(
+    return Rule(
         f"has(self.{name}) == has(oldSelf.{name})",
         f"{name} is immutable, it can neither be added nor be taken away; {instead}",
     )
 
 
-def additions_only(message: str) -> TransitionRule:
+def additions_only(message: str) -> Rule:
     """Return the rule that items may be added to a set but not removed."""
-    return TransitionRule("oldSelf.all(item, item in self)", message)
+    return Rule("oldSelf.all(item, item in self)", message)
 
 
 def one_of(*names: str) -> Rule:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-from nodeupgrade.api.field import SET, Field, Rule, declared
+from nodeupgrade.api.field import SET, Field, Rule
 from nodeupgrade.api.limits import CHECK_LENGTH
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, known_kubelets
 
@@ -94,10 +94,9 @@ class SocketMountPolicy(StrEnum):
     REFUSE = "Refuse"
 
 
-@declared("How the kubelet runs on the nodes, and what may be changed about it.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
-    """How the kubelet runs on the node, and what may be changed about it."""
+    """How the kubelet runs on the nodes, and what may be changed about it."""
 
     unit: Annotated[
         str,
@@ -148,10 +147,9 @@ class KubeletSettings:
     ] = PackagePolicy.REFUSE
 
 
-@declared("How to treat the findings of checks before anything on a node is touched.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightSettings:
-    """Which findings of checks do not refuse a node."""
+    """How to treat the findings of checks before anything on a node is touched."""
 
     accept: Annotated[
         tuple[
@@ -171,10 +169,9 @@ class PreflightSettings:
     ] = ()
 
 
-@declared("When a node counts as upgraded, and when it is rolled back.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """How long the node is watched and may be without a kubelet, and what protects its pods meanwhile."""
+    """When a node counts as upgraded, and when it is rolled back."""
 
     settle: Annotated[
         timedelta, "How long the node is observed after the swap before the upgrade is committed.", Field(default="60s")

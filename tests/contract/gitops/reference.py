@@ -98,9 +98,9 @@ def _value(schema: Schema) -> str:
 def _changes(child: Schema, parent: Schema, prefix: str, *, mutable: bool) -> str:
     if not (mutable or child.mutable):
         return "no"
-    if told := [transition.message.split(";")[0] for transition in child.transitions]:
+    if told := [rule.message.split(";")[0] for rule in child.rules if rule.transition]:
         return "yes: " + _cell(", ".join(told))
-    return f"see `{prefix.rstrip('.')}`" if mutable and parent.transitions else "yes"
+    return f"see `{prefix.rstrip('.')}`" if mutable and any(rule.transition for rule in parent.rules) else "yes"
 
 
 def _text(default: object) -> str:

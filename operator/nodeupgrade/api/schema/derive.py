@@ -75,7 +75,7 @@ def frozen(schema: Schema, key: str = "") -> Schema:
     if schema.mutable:
         return schema
     if not _may_change(schema):
-        return replace(schema, transitions=(*schema.transitions, immutable()))
+        return replace(schema, rules=(*schema.rules, immutable()))
     properties = {name: child if name == key else frozen(child) for name, child in schema.properties.items()}
     return replace(schema, properties=properties, items=schema.items and frozen(schema.items, schema.list_map_key))
 
@@ -155,14 +155,14 @@ def _object(kind: type, declared: Field, by_people: bool) -> Schema:
         filled = optional and (schema.defaulted or by_default)
         schema = replace(schema, default=_default(each, schema) if filled else None)
         properties[name] = _resolved(schema) if schema.resolved and schema.type is Type.OBJECT else schema
-    in_order = {name: properties[name] for name in dict.fromkeys((*declared.first, *properties))}
-    return _made(declared, Type.OBJECT, properties=in_order, required=tuple(required))
+    described = declared.description or " ".join(str(kind.__doc__).split())
+    return _made(declared, Type.OBJECT, description=described, properties=properties, required=tuple(required))
 
 
 def _default(each: "DataclassField[Any]", schema: Schema) -> object:
     if schema.default is not None:
         return schema.default
-    if schema.type is Type.OBJECT and not schema.rules:
+    if schema.type is Type.OBJECT and all(rule.transition for rule in schema.rules):
         return {}  # the API server fills in nested defaults, but evaluates the rules of a default before it does
     return to_json(each.default if each.default_factory is MISSING else each.default_factory())
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from nodeupgrade.api.field import Rule, TransitionRule
+from nodeupgrade.api.field import Rule
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Schema, Type
 
@@ -81,7 +81,7 @@ def _root(kind: Kind, *, cel: bool) -> Json:
         "description": kind.description,
         "type": "object",
         "required": ["spec"],
-        **_validations(kind.rules, (), cel=cel),
+        **_validations(kind.rules, cel=cel),
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -112,7 +112,7 @@ def openapi(schema: Schema, *, cel: bool) -> Json:
         "x-kubernetes-list-type": schema.list_type.value if schema.type is Type.ARRAY else None,
         "x-kubernetes-list-map-keys": [schema.list_map_key] if schema.list_map_key else None,
         "default": schema.default,
-        **_validations(schema.rules, schema.transitions, cel=cel),
+        **_validations(schema.rules, cel=cel),
         "properties": {name: openapi(child, cel=cel) for name, child in schema.properties.items()} or None,
         _ITEMS.get(schema.type, ""): None if schema.items is None else openapi(schema.items, cel=cel),
     }
@@ -127,7 +127,6 @@ _TYPES: dict[Type, Json] = {kind: {"type": kind.value} for kind in Type} | {
 }
 
 
-def _validations(rules: tuple[Rule, ...], transitions: tuple[TransitionRule, ...], *, cel: bool) -> Json:
-    both: tuple[Rule | TransitionRule, ...] = (*rules, *transitions)
-    rendered = [{"rule": rule.cel, "message": rule.message} for rule in both]
+def _validations(rules: tuple[Rule, ...], *, cel: bool) -> Json:
+    rendered = [{"rule": rule.cel, "message": rule.message} for rule in rules]
     return {"x-kubernetes-validations": rendered} if cel and rendered else {}

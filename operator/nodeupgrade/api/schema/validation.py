@@ -23,7 +23,7 @@ def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any
     yield from shape
     if all(problem.warning for problem in shape):
         for rule in schema.rules:
-            if not holds(rule.cel, schema, value):
+            if not rule.transition and not holds(rule.cel, schema, value):
                 more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
                 yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
         for check in schema.checks:
@@ -191,9 +191,9 @@ def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:
 
     Both values must be filled, valid and ordered.
     """
-    for transition in schema.transitions:
-        if not holds(transition.cel, schema, new, old):
-            yield Problem(path, transition.message)
+    for rule in schema.rules:
+        if rule.transition and not holds(rule.cel, schema, new, old):
+            yield Problem(path, rule.message)
     match schema.type:
         case Type.OBJECT:
             for name, child in schema.properties.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
-from nodeupgrade.api.field import Count, Field, declared
+from nodeupgrade.api.field import Count, Field
 
 UNKNOWN_KUBELET = "unknown"
 """Stands for the kubelet of a hash that no known kubelet computes."""
@@ -15,10 +15,9 @@ UNKNOWN_KUBELET = "unknown"
 _SERIES = re.compile(r"1\.[0-9]{1,2}")
 
 
-@declared("Running containers by the kubelet that computes the hash stored with them.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashCensus:
-    """How many running containers carry which kubelet's hash, at one moment."""
+    """Running containers by the kubelet that computes the hash stored with them."""
 
     as_of: Annotated[datetime | None, "When they were counted."] = None
     kubelets: Annotated[

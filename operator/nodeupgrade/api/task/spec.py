@@ -74,20 +74,18 @@ class ArtifactKind(StrEnum):
 _AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
 
 
-@declared("The NodeUpgrade that the task belongs to.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeRef:
-    """The NodeUpgrade that holds the task."""
+    """The NodeUpgrade that the task belongs to."""
 
     name: Annotated[str, Field(max_length=NAME_LENGTH)]
     uid: Annotated[str, Field(max_length=64)]
     generation: int = 0
 
 
-@declared("The kubelet binary for the node's platform.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskArtifact:
-    """The kubelet binary for one node's platform, fully resolved."""
+    """The kubelet binary for the node's platform, fully resolved."""
 
     kind: Annotated[ArtifactKind, "Kind of the source, which decides which of the other fields are set."]
     ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
@@ -100,10 +98,9 @@ class TaskArtifact:
     pull_secret: Annotated[str | None, Field(max_length=NAME_LENGTH)] = None
 
 
-@declared("Whether and by whom the node was cordoned.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CordonRecord:
-    """Whether the node was cordoned before the run, or for it."""
+    """Whether and by whom the node was cordoned."""
 
     was_unschedulable: Annotated[bool, "Whether the node was cordoned before the run."] = False
     by_us: Annotated[bool, "Whether the node was cordoned for the run."] = False
@@ -146,10 +143,9 @@ class HookRun:
     message: Annotated[str, Field(max_length=HOOK_MESSAGE_LENGTH)] = ""
 
 
-@declared("Result of the control plane's verification of the node after the run.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """The control plane's own verification of the node after the run named by ``run_id``."""
+    """Result of the control plane's own verification of the node after the run."""
 
     run_id: Annotated[RunId, RUN]
     outcome: Verdict
@@ -160,10 +156,9 @@ class RunVerdict:
     decided_at: datetime | None = None
 
 
-@declared("The control plane's answer about the readiness guard.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardGrant:
-    """The control plane's answer to a request for the readiness guard."""
+    """The control plane's answer about the readiness guard."""
 
     # whether the node side must request the guard; in a precheck, whether it would have to
     wanted: Annotated[bool, "Whether the agent must request it before it stops the kubelet."] = False
@@ -176,21 +171,14 @@ class GuardGrant:
 
 
 @declared(
-    "What the control plane wants to be done on the node, and its verdict.",
-    Field(
-        first=(
-            *("nodeName", "nodeUID", "upgradeRef", "wave", "order", "runID", "action", "actionReason"),
-            *("actionMessage", "retry", "resumes", "fromVersion", "toVersion", "allowDowngrade"),
-        )
-    ),
     Rule(
         f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
         "an action other than Wait and Release needs a runID",
-    ),
+    )
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane requests for one node, and its verdict in the end. Times are UTC."""
+    """What the control plane wants to be done on the node, and its verdict. Times are UTC."""
 
     node_name: Annotated[NameOfNode, "Name of the node.", immutable("it is the lock")]
     node_uid: Annotated[str, Field(max_length=64), immutable("a replaced node needs a new task")]

@@ -127,10 +127,9 @@ class StaticPodManifest:
 MANIFESTS = Field(max_items=CONTAINERS_LISTED)
 
 
-@declared("The package that the kubelet binary belongs to, and from which it now differs.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletPackage:
-    """The package that the kubelet's program belongs to, and differs from after the upgrade."""
+    """The package that the kubelet binary belongs to, and from which it differs after the upgrade."""
 
     manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=LABEL_LENGTH)]
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
@@ -144,10 +143,9 @@ class KubeletPackage:
 CHANGED_FILES = Field(max_items=MOST_FILES)
 
 
-@declared("The kubelet before and after the run, and how long the node was without one.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletStatus:
-    """The kubelet before and after the run, and the seconds without one."""
+    """The kubelet before and after the run, and how long the node was without one."""
 
     before: KubeletBinary | None = None
     after: KubeletBinary | None = None
@@ -156,19 +154,17 @@ class KubeletStatus:
     package: KubeletPackage | None = None
 
 
-@declared("Name of the container runtime, as reported by the CRI.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
-    """The container runtime, as CRI names it."""
+    """Name and version of the container runtime, as reported by the CRI."""
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
     version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
 
 
-@declared("Containers of the node, by what happened to them.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCounts:
-    """Containers by what happened to them."""
+    """Containers of the node, by what happened to them."""
 
     baseline: Annotated[Count, "Number of containers that ran before."] = 0
     rewritten: Annotated[Count, "Number of containers whose stored hash was rewritten."] = 0
@@ -201,9 +197,9 @@ class PodOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedHazard:
-    """Something that prevents the upgrade or, if it is a ``warning``, only deserves attention.
+    """Something that prevents the upgrade or, if it is a warning, only deserves attention.
 
-    Pods to which the same applies, with the same remedy, are one hazard; ``pod`` and ``detail`` are of the first.
+    Pods to which the same applies, with the same remedy, are one hazard; pod and detail are of the first.
     """
 
     reason: Annotated[str, Field(max_length=128)]
@@ -231,10 +227,9 @@ class RestartForecast:
     why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
-@declared("What an upgrade would do on this node. Nothing was touched.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What an upgrade would do on this node; nothing has been touched."""
+    """What an upgrade would do on this node. Nothing was touched."""
 
     rewritten: Annotated[Count, "Number of containers whose stored hash would be rewritten."] = 0
     unchanged: Annotated[Count, "Number of containers whose stored hash is already right."] = 0
@@ -263,10 +258,9 @@ class GuardState(StrEnum):
     """The kubelet was swapped without it; ``detail`` says why."""
 
 
-@declared("The agent's request for the readiness guard.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """What the node side reports about the readiness guard."""
+    """The agent's request for the readiness guard."""
 
     state: GuardState | None = None  # None until it is requested
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
@@ -286,22 +280,18 @@ class ShieldState(StrEnum):
     OFF = "Off"
 
 
-@declared("Whether the shield prevented the runtime from ending containers that ran before.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShieldReport:
-    """What the node side reports about the shield."""
+    """Whether the shield prevented the runtime from ending containers that ran before."""
 
     state: ShieldState | None = None  # None until it is raised, if it is to be
     detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=MESSAGE_LENGTH)] = ""
 
 
-@declared(
-    "What the node reports about the run named by runID.",
-    Field(default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value}),
-)
+@declared(Field(default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value}))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """What the node side reports about the run named by ``run_id``; the control plane ignores any other."""
+    """What the node reports about the run named by runID. The control plane ignores any other."""
 
     run_id: Annotated[str, RUN] = ""
     observed_generation: Annotated[int, Field(defaulted=True)] = -1

@@ -74,14 +74,10 @@ class PreStagedFile:
     sha256: Annotated[str, _SHA256]
 
 
-@declared(
-    "Where the kubelet binary comes from. Exactly one source must be set, and each has a digest.",
-    Field(expected="one of image, platforms and preStaged"),
-    one_of("image", "platforms", "preStaged"),
-)
+@declared(Field(expected="one of image, platforms and preStaged"), one_of("image", "platforms", "preStaged"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """Where the kubelet comes from; exactly one is set."""
+    """Where the kubelet binary comes from. Exactly one source must be set, and each has a digest."""
 
     image: Annotated[ImageArtifact | None, "A container image that contains the kubelet. It does not need a shell."] = (
         None

@@ -100,7 +100,7 @@ class ClusterObjects:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
-    """A condition of the cluster; exactly one of ``prometheus`` and ``objects`` is set."""
+    """A condition of the cluster; exactly one of prometheus and objects is set."""
 
     name: Annotated[str, DNS_LABEL, "Name of the check, used in messages."]
     prometheus: Annotated[PrometheusQuery | None, "Evaluates metrics of a Prometheus server."] = None

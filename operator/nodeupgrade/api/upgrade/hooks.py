@@ -39,13 +39,12 @@ class Hook:
     ] = timedelta(minutes=5)
 
 
-@declared(
-    "Jobs that run for each node, for example to set a flag in a storage system or to silence alerts. Each may "
-    "run more than once for the same node."
-)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What runs around the upgrade of each node; each list in its order, one Job after the other."""
+    """Jobs that run for each node, for example to set a flag in a storage system or to silence alerts.
+
+    They run one after the other, in the order of the list. Each may run more than once for the same node.
+    """
 
     before: Annotated[
         tuple[Hook, ...],

@@ -13,7 +13,6 @@ from nodeupgrade.api.field import (
     Field,
     NameOfNode,
     Rule,
-    TransitionRule,
     additions_only,
     declared,
     keys_match,
@@ -95,17 +94,18 @@ class LabelSelector:
 
 
 @declared(
-    "Nodes to exclude although they are selected. Names can be added at any time, as can a selector where there"
-    " was none; nothing can be removed.",
     Field(mutable=True),
-    TransitionRule(
+    Rule(
         "!has(oldSelf.selector) || (has(self.selector) && self.selector == oldSelf.selector)",
         "its selector may be added, neither changed nor taken away; add names, or create another NodeUpgrade",
     ),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExclusion:
-    """Nodes to exclude although they are selected."""
+    """Nodes to exclude although they are selected.
+
+    Names can be added at any time, as can a selector where there was none; nothing can be removed.
+    """
 
     selector: Annotated[LabelSelector | None, "Excludes nodes by label."] = None
     names: Annotated[
@@ -118,7 +118,6 @@ class NodeExclusion:
 
 
 @declared(
-    "The nodes to upgrade.",
     Field(expected="a selector, names, or all: true"),
     Rule(
         "(has(self.all) && self.all) || (has(self.names) && self.names.size() > 0) || has(self.selector)",
@@ -128,7 +127,7 @@ class NodeExclusion:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelection:
-    """Which nodes to upgrade: those selected and those named, or all, except those excluded."""
+    """The nodes to upgrade: those selected and those named, or all, except those excluded."""
 
     selector: Annotated[LabelSelector | None, "Selects nodes by label."] = None
     names: Annotated[

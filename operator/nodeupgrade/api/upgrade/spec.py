@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import SET, Field, TransitionRule, additions_only, declared
+from nodeupgrade.api.field import SET, Field, Rule, additions_only, declared
 from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
 from nodeupgrade.api.run_settings import (
@@ -64,23 +64,22 @@ ACTION_STEPS = {
 """Which action may follow which."""
 
 
-def _action_rule() -> TransitionRule:
+def _action_rule() -> Rule:
     steps = (
         f"(oldSelf == '{before}' && self in {[after.value for after in following]})"
         for before, following in ACTION_STEPS.items()
         if following
     )
-    return TransitionRule(
+    return Rule(
         " || ".join(("self == oldSelf", *steps)),
         "Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
         "create another NodeUpgrade to start again",
     )
 
 
-@declared("How to treat the hashes that kubelets store with containers.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSettings:
-    """How to treat stored hashes."""
+    """How to treat the hashes that kubelets store with containers."""
 
     mode: Annotated[
         HashMode,
@@ -102,14 +101,10 @@ _VersionPrefix = Annotated[
 ]
 
 
-@declared(
-    "The desired rollout. Each object is one rollout; to upgrade to another version, create another object.",
-    APPROVALS_NAME_WAVES,
-    NEEDS_IMAGE,
-)
+@declared(APPROVALS_NAME_WAVES, NEEDS_IMAGE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeSpec:
-    """What a person requested, validated."""
+    """The desired rollout. Each object is one rollout; to upgrade to another version, create another object."""
 
     version: Annotated[
         str,

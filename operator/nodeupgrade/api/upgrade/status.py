@@ -22,10 +22,9 @@ from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 from nodeupgrade.api.values import NodeName, Verdict
 
 
-@declared("Number of nodes by state. Their sum is total.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Numbers of nodes by state; their sum is ``total``."""
+    """Number of nodes by state. Their sum is total."""
 
     total: Count = 0
     pending: Count = 0
@@ -43,10 +42,9 @@ class Counts:
         return self.failed + self.rolled_back + self.rollback_failed
 
 
-@declared("Containers of the verified nodes.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTotals:
-    """Numbers of containers on all nodes that have been verified."""
+    """Containers of the verified nodes."""
 
     baseline: Annotated[Count, "Number of containers that ran before."] = 0
     rewritten: Annotated[Count, "Number of containers whose stored hash was rewritten."] = 0
@@ -57,7 +55,6 @@ class ContainerTotals:
     ] = 0
 
 
-@declared(Field(first=("node", "step")))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailure:
     """A node that was refused or failed."""
@@ -79,10 +76,9 @@ class NodeFailure:
     ] = None
 
 
-@declared("Failures that count until a retry and for which status.failures has no room.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlistedFailures:
-    """The failures of a wave that are kept until a retry and for which the list has no room."""
+    """Failures that count until a retry and for which status.failures has no room."""
 
     refused: Count = 0
     failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
@@ -90,10 +86,9 @@ class UnlistedFailures:
     unknown: Annotated[Count, "Number of these nodes of which it is unknown what was restarted."] = 0
 
 
-@declared("Nodes in flight whose Node object was deleted. They may register again.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingNodes:
-    """Nodes in flight that no Node object stands for."""
+    """Nodes in flight whose Node object was deleted. They may register again."""
 
     nodes: Annotated[int, "Number of these nodes.", Field(minimum=1)]
     since: Annotated[datetime, "Since when exactly these nodes are missing."]
@@ -188,10 +183,9 @@ class WaveStatus:
     approved_at: datetime | None = None
 
 
-@declared("The current wave.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentWave:
-    """The wave in progress: number ``index`` of ``of`` waves."""
+    """The current wave."""
 
     name: Annotated[str, Field(max_length=LABEL_LENGTH)]
     index: Annotated[int, "Position of the wave, counted from 1.", Field(minimum=1)]
@@ -200,10 +194,9 @@ class CurrentWave:
     soak_until: Annotated[datetime | None, "When the soak of the wave ends."] = None
 
 
-@declared("Result of action: Plan on the nodes.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
-    """What ``action: Plan`` found on the nodes."""
+    """Result of action: Plan on the nodes."""
 
     checked: Annotated[Count, "Number of nodes that have reported."] = 0
     refused: Annotated[Count, "Number of these nodes that would be refused."] = 0
@@ -214,10 +207,10 @@ class PlanSummary:
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@declared("Status of the rollout. Programs should use the conditions.", Field(default={"observedGeneration": -1}))
+@declared(Field(default={"observedGeneration": -1}))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeStatus:
-    """What the control plane reports; bounded for any size of fleet."""
+    """Status of the rollout, bounded for any size of fleet. Programs should use the conditions."""
 
     observed_generation: Annotated[
         int,

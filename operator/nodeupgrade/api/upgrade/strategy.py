@@ -34,10 +34,9 @@ class ThresholdPolicy(StrEnum):
     ABORT = "Abort"
 
 
-@declared("Limits per failure domain. Nodes without the label form a domain of their own.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Limits per failure domain, which is the value of a node label; nodes without the label form a domain."""
+    """Limits per failure domain. Nodes without the label form a domain of their own."""
 
     key: Annotated[
         str, LABEL_KEY, "Node label whose value is the name of the domain, for example topology.kubernetes.io/zone."
@@ -52,7 +51,6 @@ class Topology:
 
 
 @declared(
-    "Start each wave, and start again after each failure, with one node in flight.",
     Rule(
         "self.type != 'Exponential' || self.factor >= 2",
         "Exponential growth by a factor of 1 does not grow; write a factor from 2",
@@ -60,10 +58,9 @@ class Topology:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How slots grow: each wave starts with one node in flight, and so does the rollout after each failure.
+    """Start each wave, and start again after each failure, with one node in flight.
 
-    A round is as many successes in a row as there are slots. After each round, ``factor`` is added to the slots
-    (Linear) or multiplies them (Exponential), until ``cap`` or the strategy's limit is reached.
+    Slots grow until cap or the strategy's limit is reached.
     """
 
     type: Annotated[
@@ -77,13 +74,10 @@ class Growth:
     ] = None
 
 
-@declared(
-    "Limits on how many nodes are upgraded at the same time, and may fail. All of them can be changed at any time.",
-    Field(mutable=True),
-)
+@declared(Field(mutable=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Budgets: limits on nodes in flight, unavailable and failed."""
+    """Limits on how many nodes are upgraded at the same time, and may fail. All of them can be changed at any time."""
 
     max_concurrent: Annotated[
         IntOrPercent,
@@ -110,10 +104,10 @@ class Strategy:
     ] = ThresholdPolicy.PAUSE
 
 
-@declared("Time limits.", Field(mutable=True))
+@declared(Field(mutable=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long one node, one wave and the whole rollout may take; None means no limit."""
+    """Time limits."""
 
     node: Annotated[
         timedelta, "How long the upgrade of one node may take before it is aborted.", Field(positive=True)

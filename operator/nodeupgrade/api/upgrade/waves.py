@@ -5,7 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
-from nodeupgrade.api.field import DNS_LABEL, Field, Rule, TransitionRule, declared, stays_or_not
+from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared, stays_or_not
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.api.values import IntOrPercent
 
@@ -32,7 +32,7 @@ class ApprovalPolicy(StrEnum):
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """A group of nodes to finish before the next wave starts; exactly one of ``selector`` and ``size`` is set."""
+    """A group of nodes to finish before the next wave starts; exactly one of selector and size is set."""
 
     name: Annotated[
         str,
@@ -75,7 +75,7 @@ class Wave:
     ] = None
 
 
-WAVES_STAY = TransitionRule(
+WAVES_STAY = Rule(
     "self.map(wave, wave.name) == oldSelf.map(wave, wave.name)",
     "waves can neither be added, taken away, renamed nor put in another order; create another NodeUpgrade",
 )
