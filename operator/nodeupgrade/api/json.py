@@ -113,7 +113,12 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
         MalformedFileError: The data of a file does not have the shape that the type requires.
     """
     read = reader_of(typing.cast("Hashable", kind), strict=strict, resolved=False)
-    return typing.cast("T", read(data, path or ("$" if strict else "")))
+    try:
+        return typing.cast("T", read(data, path or ("$" if strict else "")))
+    except MalformedObjectError as error:
+        if strict:
+            raise MalformedFileError(f"{error.path}: {error.problem}") from error
+        raise
 
 
 def read_record(data: bytes | None, otherwise: T) -> T:
@@ -217,9 +222,9 @@ def reader_of(hint: Any, *, strict: bool, resolved: bool) -> Reader:
             return _unchanged  # JsonValue: anything
         return partial(_optional, reader_of(present[0], strict=strict, resolved=resolved))
     if origin is tuple:
-        return partial(_items, reader_of(arguments[0], strict=strict, resolved=False), strict)
+        return partial(_items, reader_of(arguments[0], strict=strict, resolved=False))
     if origin is not None and issubclass(origin, Mapping):
-        return partial(_entries, reader_of(arguments[1], strict=strict, resolved=False), strict)
+        return partial(_entries, reader_of(arguments[1], strict=strict, resolved=False))
     if is_dataclass(kind) and kind not in _TEXTS:
         return partial(_object, typing.cast("type", kind), strict, resolved)
     return _scalar_reader(kind, strict=strict, resolved=resolved)
@@ -227,9 +232,9 @@ def reader_of(hint: Any, *, strict: bool, resolved: bool) -> Reader:
 
 def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
     if issubclass(kind, StrEnum):
-        return partial(_enum_member, kind, strict)
+        return partial(_enum_member, kind)
     if kind is float:
-        return partial(_number, strict)
+        return _number
     if strict and kind is bytes:
         return _bytes
     if resolved and kind is timedelta:
@@ -238,7 +243,7 @@ def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
         return _time
     if not strict and kind in _TEXTS:
         return partial(_parsed, kind)
-    return partial(_expect, kind, kind.__name__, strict)
+    return partial(_expect, kind)
 
 
 def _unchanged(data: object, path: str) -> object:
@@ -250,88 +255,65 @@ def _optional(read: Reader, data: object, path: str) -> object:
     return None if data is None else read(data, path)
 
 
-def _items(read: Reader, strict: bool, data: object, path: str) -> tuple[object, ...]:
-    items = _expect(list, "an array", strict, data, path)
-    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(items))
+def _items(read: Reader, data: object, path: str) -> tuple[object, ...]:
+    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(_expect(list, data, path)))
 
 
-def _entries(read: Reader, strict: bool, data: object, path: str) -> dict[str, object]:
-    entries = _expect(dict, "an object", strict, data, path).items()
-    return {str(key): read(item, f"{path}.{key}" if strict else f"{path}[{key}]") for key, item in entries}
+def _entries(read: Reader, data: object, path: str) -> dict[str, object]:
+    return {str(key): read(item, f"{path}[{key}]") for key, item in _expect(dict, data, path).items()}
 
 
 def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -> object:
-    if not isinstance(data, dict):
-        if not strict:
-            raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
-        raise MalformedFileError(f"{path}: expected an object for {kind.__name__}, found {type(data).__name__}")
+    given: Json = _expect(dict, data, path)
     members = members_of(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
-    return _read_strict(kind, members, data, path) if strict else _read_lenient(kind, members, data, path)
-
-
-def _read_lenient(kind: type, members: tuple[Member, ...], data: dict[str, Any], path: str) -> object:
+    if strict and (unknown := given.keys() - {member.name for member in members}):
+        raise MalformedObjectError(path, f"unknown field {min(unknown)!r} for {kind.__name__}")
     values: dict[str, object] = {}
     for member in members:
-        value = data.get(member.name)
-        if value is None and not member.required:
-            continue
+        value = given.get(member.name)
         where = f"{path}.{member.name}" if path else member.name
-        if value is None:
+        if member.name in given if strict else value is not None:  # in API objects, null stands for nothing
+            values[member.attribute] = member.read(value, where)
+        elif member.required:
             raise MalformedObjectError(where, "it is missing")
-        values[member.attribute] = member.read(value, where)
     return kind(**values)
 
 
-def _read_strict(kind: type, members: tuple[Member, ...], data: dict[str, Any], path: str) -> object:
-    known = {member.name: member for member in members}
-    if unknown := data.keys() - known.keys():
-        raise MalformedFileError(f"{path}: unknown field {min(unknown)!r} for {kind.__name__}")
-    values = {name: known[name].read(value, f"{path}.{name}") for name, value in data.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise MalformedFileError(f"{path}: {error}") from error
-
-
-def _expect(kind: type[T], name: str, strict: bool, data: object, path: str) -> T:
+def _expect(kind: type[T], data: object, path: str) -> T:
     if isinstance(data, kind) and not (kind is int and isinstance(data, bool)):
         return data
-    if strict:
-        raise MalformedFileError(f"{path}: expected {name}, found {type(data).__name__}")
-    raise MalformedObjectError(path, f"a {kind.__name__} is expected and {data!r} was found")
+    raise MalformedObjectError(path, f"it is {type(data).__name__}, not {kind.__name__}")
 
 
-def _number(strict: bool, data: object, path: str) -> float:
+def _number(data: object, path: str) -> float:
     if isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    return _expect(float, "float", strict, data, path)
+    return _expect(float, data, path)
 
 
 def _seconds(data: object, path: str) -> timedelta:
-    return timedelta(seconds=_expect(int, "int", False, data, path))
+    return timedelta(seconds=_expect(int, data, path))
 
 
-def _enum_member(kind: type[StrEnum], strict: bool, data: object, path: str) -> StrEnum:
-    text = _expect(str, kind.__name__, strict, data, path)
+def _enum_member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
+    text = _expect(str, data, path)
     try:
         return kind(text)
-    except ValueError as error:
-        if strict:
-            raise MalformedFileError(f"{path}: unknown {kind.__name__} {data!r}") from error
+    except ValueError:
         known = ", ".join(member.value for member in kind)
         raise MalformedObjectError(path, f"{data!r} is none of {known}") from None
 
 
 def _bytes(data: object, path: str) -> bytes:
     try:
-        return base64.b64decode(_expect(str, "bytes", True, data, path), validate=True)
-    except binascii.Error as error:
-        raise MalformedFileError(f"{path}: not base64") from error
+        return base64.b64decode(_expect(str, data, path), validate=True)
+    except binascii.Error:
+        raise MalformedObjectError(path, "it is not base64") from None
 
 
 def _time(data: object, path: str) -> datetime:
     try:
-        return datetime.fromisoformat(_expect(str, "str", False, data, path))
+        return datetime.fromisoformat(_expect(str, data, path))
     except ValueError:
         raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
 
