@@ -13,7 +13,7 @@ from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard, StepResult, StepStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.status import ConditionType, NodeFailure, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.ranking import ranked
@@ -269,20 +269,19 @@ class Branch:
     took: timedelta | None = None  # how long it has taken, or takes so far; None if it has not begun
     wave: WaveStatus | None = None  # numbers to draw a bar from; None for nodes and steps
     about: str = ""  # what else there is to say, in words
-    since: datetime | None = None  # when that happened
     branches: tuple["Branch", ...] = ()
 
 
 def tree(seen: Overview, now: datetime, *, whole: bool = False) -> tuple[Branch, ...]:
     """Return the waves with their nodes in flight and their latest failures; ``whole`` adds all nodes and steps."""
-    failures = {failure.node: failure for failure in seen.status.failures}
-    names = dict.fromkeys((*seen.status.in_flight, *failures, *(sorted(seen.tasks) if whole else ())))
+    failed = (failure.node for failure in seen.status.failures)
+    names = dict.fromkeys((*seen.status.in_flight, *failed, *(sorted(seen.tasks) if whole else ())))
     by_wave: dict[str, list[Branch]] = {}
     for name in names:
         task = seen.tasks.get(name)
         wave = REMAINDER if task is None else task.spec.wave or REMAINDER
         flying = name in seen.status.in_flight
-        by_wave.setdefault(wave, []).append(_node(name, task, failures.get(name), now, flying=flying, whole=whole))
+        by_wave.setdefault(wave, []).append(_node(name, task, now, flying=flying, whole=whole))
     known = {wave.name for wave in seen.status.waves}
     others = (WaveStatus(name=name) for name in by_wave if name not in known)
     return tuple(_wave(each, tuple(by_wave.get(each.name, ())), now) for each in (*seen.status.waves, *others))
@@ -298,25 +297,16 @@ def _wave(wave: WaveStatus, nodes: tuple[Branch, ...], now: datetime) -> Branch:
     return Branch(name=wave.name, state=wave.state.value, took=took, wave=wave, about=", ".join(about), branches=nodes)
 
 
-def _node(
-    name: str, task: Task | None, failure: NodeFailure | None, now: datetime, *, flying: bool, whole: bool
-) -> Branch:
-    since = None if failure is None else failure.time
+def _node(name: str, task: Task | None, now: datetime, *, flying: bool, whole: bool) -> Branch:
     if task is None:
-        return Branch(name=name, state="Admitted" if flying else "Refused", about=_failure(failure), since=since)
+        return Branch(name=name, state="Admitted" if flying else "Refused")
     report, verdict = task.reported, task.verdict
     waiting = task.spec.action is TaskAction.WAIT and not flying
     state = verdict.outcome.value if verdict is not None else "Waiting" if waiting else report.phase.value
     began, until = report.started_at, report.finished_at or now
     steps = tuple(_steps(report.steps, now, whole=whole)) if flying or whole else ()
     took = None if began is None else until - began
-    return Branch(name=name, state=state, took=took, about=_failure(failure), since=since, branches=steps)
-
-
-def _failure(failure: NodeFailure | None) -> str:
-    if failure is None:
-        return ""
-    return f"{failure.reason} at {failure.step}" if failure.step else failure.reason
+    return Branch(name=name, state=state, took=took, branches=steps)
 
 
 def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterator[Branch]:

@@ -23,6 +23,7 @@ from nodeupgrade.cli.screens.formatting import (
     coloured,
     facts,
     heading,
+    lasting,
     since,
     spaced,
     to_the_second,
@@ -61,7 +62,7 @@ def journal(task: Task) -> str:
     return f"{RUNS}/{task.spec.run_id}"
 
 
-def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
+def _steps(reported: tuple[StepStatus, ...]) -> RenderableType:
     """Draw the steps of a run with their times."""
     drawn = Columns("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
     for step, after in zip_longest(reported, reported[1:]):
@@ -77,7 +78,7 @@ def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
     return drawn
 
 
-def history(task: Task) -> RenderableType:
+def _history(task: Task) -> RenderableType:
     """Draw how earlier runs on the node ended."""
     drawn = Columns("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
     for run in task.spec.history:
@@ -97,13 +98,25 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
     else:
         run = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
         yield Text.assemble((task.name, "bold"), f", {run}: ", coloured(report.phase.value))
-        yield facts(*_facts(task, now))
+    yield from told(task, now)
+    if report.steps:
+        yield heading("On the node")
+        yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
+
+
+def told(task: Task, now: datetime, *known: tuple[str, str | Text]) -> Iterator[RenderableType]:
+    """Draw what the task tells of its run, after other facts that are ``known`` about it."""
+    report = task.reported
+    if task.spec.action is not TaskAction.WAIT or task.verdict is not None:
+        yield facts(*known, *_facts(task, now))
+    elif known:
+        yield facts(*known)
     if report.steps:
         yield heading("Steps")
-        yield steps(report.steps)
+        yield _steps(report.steps)
     if report.hazards:
         yield heading("Hazards")
-        yield hazards(report)
+        yield _hazards(report)
     if report.preview is not None and report.preview.would_restart_list:
         yield heading("What a plain kubelet swap would restart")
         forecasts = Columns("CONTAINER", "WHY")
@@ -112,13 +125,10 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
         yield forecasts
     if task.spec.history:
         yield heading("Earlier runs")
-        yield history(task)
-    if report.steps:
-        yield heading("On the node")
-        yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
+        yield _history(task)
 
 
-def hazards(report: TaskStatus) -> RenderableType:
+def _hazards(report: TaskStatus) -> RenderableType:
     """Draw what forbids the node's upgrade, and what deserves attention."""
     drawn = Columns("", "REASON", "POD", "DETAIL", spare=("POD",))
     for hazard in report.hazards:
@@ -156,8 +166,9 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield from _readiness(report)
     if report.started_at:
         ended = f", ended {to_the_second(report.finished_at)}" if report.finished_at else ""
-        yield "Started", f"{to_the_second(report.started_at)}{ended}"
-    yield "Cordon", cordon(task)
+        took = lasting((report.finished_at or now) - report.started_at)
+        yield "Started", f"{to_the_second(report.started_at)}{ended} ({took})"
+    yield "Cordon", _cordon(task)
 
 
 def _readiness(report: TaskStatus) -> Iterator[tuple[str, str | Text]]:
@@ -174,6 +185,9 @@ def _readiness(report: TaskStatus) -> Iterator[tuple[str, str | Text]]:
 def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
     counts, verdict = task.reported.containers, task.verdict
     if not counts.baseline:
+        return
+    if not task.reported.phase.terminal:
+        yield "Containers", f"{counts.baseline} before"
         return
     text = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
     yield "Containers", text
@@ -194,7 +208,7 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
         yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
 
 
-def cordon(task: Task) -> str:
+def _cordon(task: Task) -> str:
     """Return who cordoned the node, for the run or before it."""
     record = task.spec.cordon
     if record.was_unschedulable:

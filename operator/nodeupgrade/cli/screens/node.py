@@ -11,7 +11,6 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
-from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
 from nodeupgrade.api.values import NodeName
@@ -25,12 +24,10 @@ from nodeupgrade.cli.screens.formatting import (
     FAINT,
     GOOD,
     NOTHING,
-    UIDS,
     Columns,
     coloured,
     facts,
     heading,
-    lasting,
     since,
     spaced,
     to_the_second,
@@ -50,9 +47,9 @@ def story(shown: Story, now: datetime) -> Iterator[RenderableType]:
     if shown.seat is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
         yield facts(*_seat(shown.seat, shown.upgrade.status, shown.task))
-    task = shown.task
-    if task is not None:
-        yield from _task(shown, task, now)
+    if (task := shown.task) is not None:
+        yield heading("Its task")
+        yield from evidence.told(task, now, *_task_facts(shown, task))
     if shown.events:
         yield heading("Events")
         yield _events(shown)
@@ -89,49 +86,19 @@ def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Ite
             yield "Do", known.remedy
 
 
-def _task(shown: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
-    report = task.reported
-    asked = f", run {task.spec.run_id}" if task.spec.run_id and task.spec.action is not TaskAction.WAIT else ""
-    yield heading("Its task")
-    yield facts(*_task_facts(shown, task, now, f"{task.spec.action.value}{asked}"))
-    if report.steps:
-        yield heading("Steps")
-        yield evidence.steps(report.steps)
-    if report.hazards:
-        yield heading("Hazards")
-        yield evidence.hazards(report)
-    if task.spec.history:
-        yield heading("Earlier runs")
-        yield evidence.history(task)
-
-
-def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator[tuple[str, str | Text]]:
-    spec, report, counts = task.spec, task.reported, task.reported.containers
+def _task_facts(shown: Story, task: Task) -> Iterator[tuple[str, str | Text]]:
+    spec, waits = task.spec, task.spec.action is TaskAction.WAIT
     yield "Claimed by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
+    asked = f"{spec.action.value}, run {spec.run_id}" if spec.run_id and not waits else spec.action.value
     yield "Action", f"{asked} ({spec.action_reason}: {spec.action_message})" if spec.action_reason else asked
-    if spec.action is not TaskAction.WAIT or report.started_at:
-        yield "Phase", coloured(report.phase.value)
-    if report.message:
-        yield "Node says", report.message
-    if report.started_at:
-        until = report.finished_at or now
-        yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
+    if not waits or task.reported.started_at:
+        yield "Phase", coloured(task.reported.phase.value)
     if spec.deadline and task.verdict is None:
         yield "Deadline", to_the_second(spec.deadline)
     if shown.recorded is not None:
         yield "Recorded", f"{counted(shown.recorded, 'container')} before the run, to compare with afterwards"
-    if counts.baseline:
-        numbers = Text.assemble(f", {counts.rewritten} rewritten, ", _restarted(counts))
-        yield "Containers", Text.assemble(f"{counts.baseline} before", numbers if report.phase.terminal else Text())
-    for manifest in report.manifests:
-        yield "Manifest", f"{manifest.path}: {UIDS[manifest.uid]}"
-    if (verdict := task.verdict) is not None:
-        good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
-        yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
     for hook in spec.hooks:
         yield f"Hook {hook.phase.value.lower()}", _hook(hook)
-    if spec.cordon.by_us or spec.cordon.was_unschedulable:
-        yield "Cordon", evidence.cordon(task)
 
 
 def _hook(hook: HookRun) -> Text:
@@ -139,13 +106,6 @@ def _hook(hook: HookRun) -> Text:
         return Text(f"{hook.template}: not over yet")
     said = f": {hook.message}" if hook.message else ""
     return Text(f"{hook.template}: {hook.result.value}{said}", GOOD if hook.result is HookResult.SUCCEEDED else BAD)
-
-
-def _restarted(counts: ContainerCounts) -> Text:
-    if counts.unknown:
-        return Text("what restarted is not known", BAD)
-    besides = f", {counts.recreated} of static pods replaced on request" if counts.recreated else ""
-    return Text(f"{counts.restarted} restarted{besides}", BAD if counts.restarted else GOOD)
 
 
 def _events(shown: Story) -> RenderableType:

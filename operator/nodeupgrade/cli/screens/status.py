@@ -28,7 +28,6 @@ from nodeupgrade.cli.screens.formatting import (
     is_bad,
     lasting,
     mark,
-    meaning,
     since,
     spaced,
     to_the_second,
@@ -99,7 +98,7 @@ def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[Ren
     yield from _headline(seen, now)
     if branches := tree(seen, now, whole=verbose):
         yield Text()
-        yield _tree(branches, now)
+        yield _tree(branches)
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
@@ -186,10 +185,13 @@ def _failures(seen: Overview, now: datetime) -> RenderableType:
 
 
 def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
-    drawn = Columns("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
+    drawn = Columns("CONDITION", "STATUS", "REASON", "FOR", "MESSAGE", spare=("FOR", "REASON"))
+    said = ""
     for each in listed:
-        words, style = meaning(each)
-        drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
+        status = Text(each.status, BAD if is_bad(each) else "")
+        message = "the same" if each.message == said else each.message
+        drawn.add_row(each.type, status, each.reason, since(each.last_transition_time, now), message)
+        said = each.message
     return drawn
 
 
@@ -198,7 +200,7 @@ def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
 _FORK, _LAST, _LINE, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 
-def _tree(branches: Iterable[Branch], now: datetime) -> RenderableType:
+def _tree(branches: Iterable[Branch]) -> RenderableType:
     """Draw the waves with their nodes and steps, and what the marks and bars mean."""
     drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
     for guide, branch in _lines(tuple(branches), ""):
@@ -207,7 +209,7 @@ def _tree(branches: Iterable[Branch], now: datetime) -> RenderableType:
             coloured(branch.state),
             _wave_progress(branch),
             NOTHING if branch.took is None else lasting(branch.took),
-            branch.about if branch.since is None else f"{branch.about}, {since(branch.since, now)} ago",
+            branch.about,
         )
     return Group(drawn, _legend())
 
