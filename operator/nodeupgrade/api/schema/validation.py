@@ -245,20 +245,6 @@ def ordered(schema: Schema, value: Any) -> Any:
     return sorted(result) if schema.type is Type.ARRAY and schema.list_type is ListType.SET else result
 
 
-def without_defaults(schema: Schema, value: Any) -> Any:
-    """Return a filled value without the fields that have their default value.
-
-    So two objects with the same meaning are equal, even if one was stored before a field with a default existed.
-    """
-    if schema.type is Type.OBJECT:
-        value = {name: item for name, item in value.items() if not _is_default(schema.of(name), item)}
-    return rebuilt(schema, value, without_defaults)
-
-
-def _is_default(schema: Schema, value: Any) -> bool:
-    return schema.default is not None and bool(value == filled(schema, schema.default))
-
-
 # Evaluates the rules of a schema where no API server does: before Kubernetes 1.25, and without a cluster.
 #
 # The library is loaded when the first rule is evaluated: most commands, and the processes on a node, evaluate none.

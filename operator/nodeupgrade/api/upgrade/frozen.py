@@ -11,7 +11,7 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Schema, Type
-from nodeupgrade.api.schema.validation import filled, ordered, rebuilt, without_defaults
+from nodeupgrade.api.schema.validation import filled, ordered, rebuilt
 from nodeupgrade.api.upgrade.spec import SPEC
 
 
@@ -21,15 +21,18 @@ def frozen_digest(spec: Json) -> str:
     Default values do not count, so the digest stays the same when a new version adds a field with a default. Nor do the
     order of sets and unknown fields.
     """
-    part = without_defaults(SPEC, ordered(SPEC, _frozen(SPEC, filled(SPEC, spec))))
-    text = json.dumps(part, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(ordered(SPEC, _frozen(SPEC, filled(SPEC, spec))), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _frozen(schema: Schema, value: Any) -> Any:  # Any: JSON of that schema
     if schema.type is Type.OBJECT:
-        value = {name: item for name, item in value.items() if not schema.of(name).mutable}
+        value = {name: item for name, item in value.items() if not _is_left_out(schema.of(name), item)}
     return rebuilt(schema, value, _frozen)
+
+
+def _is_left_out(schema: Schema, item: Any) -> bool:
+    return schema.mutable or (schema.default is not None and bool(item == filled(schema, schema.default)))
 
 
 def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:

@@ -94,11 +94,7 @@ def _is_open(window: Window, now: datetime) -> bool:
 
 
 def _next_start(windows: Iterable[Window], after: datetime) -> datetime | None:
-    return min((start for window in windows for start in _first(_starts(window, after))), default=None)
-
-
-def _first(moments: Iterator[datetime]) -> Iterator[datetime]:
-    yield from (moment for moment in (next(moments, None),) if moment is not None)
+    return min(filter(None, (next(_starts(window, after), None) for window in windows)), default=None)
 
 
 def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
