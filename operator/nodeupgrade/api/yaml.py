@@ -8,7 +8,6 @@ import base64
 import binascii
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import yaml
@@ -32,24 +31,24 @@ class Readable(Protocol):
         """Return at most ``size`` characters; empty at the end."""
 
 
-@dataclass(slots=True)
-class Position:
-    """The position of a value, and of the values in it."""
+class Items(list[Value]):
+    """A list that knows the line where each of its items begins, counted from 1."""
 
-    line: int  # the line where it begins, counted from 1
-    # for a map, the line of each key and the position of its value
-    fields: dict[str, tuple[int, "Position"]] = field(default_factory=dict)
-    items: list["Position"] = field(default_factory=list)  # for a list, the positions of its items
-    # for a map, duplicate keys with the line of the repetition
-    repeated: list[tuple[str, int]] = field(default_factory=list)
+    __slots__ = ("lines",)
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """One document, with positions if they were requested."""
+class Map(dict[str, Value]):
+    """A map that knows the line of each key that is written in it, counted from 1."""
 
-    value: Value
-    place: Position | None
+    __slots__ = ("line", "lines", "repeated")
+
+    def __init__(self, line: int) -> None:
+        self.line = line  # where it begins
+        self.lines: dict[str, int] = {}
+        self.repeated: list[tuple[str, int]] = []  # keys that are given again, each with the line of the repetition
 
 
 class UnreadableYamlError(yaml.MarkedYAMLError):
@@ -64,30 +63,29 @@ def read_one(text: str | bytes) -> Value:
     Raises:
         yaml.YAMLError: it is not YAML, is too deep or too large, or there is more than one document.
     """
-    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), places=False))
+    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader)))
     if len(documents) > 1:
         raise UnreadableYamlError(problem="there is more than one document")
-    return documents[0].value if documents else None
+    return documents[0] if documents else None
 
 
-def read_all(source: str | Readable, *, places: bool = False) -> Iterator[Parsed]:
+def read_all(source: str | Readable) -> Iterator[Value]:
     """Read document by document, so that a long stream needs no more memory than its largest document.
 
     Args:
         source: the text, or a stream to read it from.
-        places: whether to record positions.
 
     Raises:
         yaml.YAMLError: it is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), places=places)
+    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST))
 
 
-def _documents(events: Iterator[Any], *, places: bool) -> Iterator[Parsed]:
+def _documents(events: Iterator[Any]) -> Iterator[Value]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
-            yield _Document(events, places=places).read()
+            yield _Document(events).read()
 
 
 class _WithoutNul:
@@ -108,16 +106,15 @@ class _WithoutNul:
 class _Document:
     """Builds values from the parser events of one document."""
 
-    def __init__(self, events: Iterator[Any], *, places: bool) -> None:
+    def __init__(self, events: Iterator[Any]) -> None:
         self._events = events
-        self._places = places
         self._made = 0
-        self._anchors: dict[str, tuple[Parsed, int] | None] = {}
+        self._anchors: dict[str, tuple[Value, int] | None] = {}
 
-    def read(self) -> Parsed:
+    def read(self) -> Value:
         return self._value(next(self._events), 0)
 
-    def _value(self, event: Any, depth: int) -> Parsed:
+    def _value(self, event: Any, depth: int) -> Value:
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event)
         if depth > DEEPEST:
@@ -126,67 +123,64 @@ class _Document:
         self._made += 1
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        place = Position(event.start_mark.line + 1) if self._places else None
+        value: Value
         match event:
             case yaml.ScalarEvent():
                 value = _scalar(event)
             case yaml.SequenceStartEvent():
                 _require_type(event, "seq")
-                value = self._sequence(place, depth)
+                value = self._sequence(depth)
             case _:
                 _require_type(event, "map")
-                value = self._mapping(place, depth)
-        parsed = Parsed(value, place)
+                value = self._mapping(event.start_mark.line + 1, depth)
         if event.anchor is not None:
-            self._anchors[event.anchor] = (parsed, self._made - before)
-        return parsed
+            self._anchors[event.anchor] = (value, self._made - before)
+        return value
 
-    def _aliased(self, event: Any) -> Parsed:
+    def _aliased(self, event: Any) -> Value:
         if event.anchor not in self._anchors:
             raise _refusal(event, f"the alias *{event.anchor} has no anchor")
         anchored = self._anchors[event.anchor]
         if anchored is None:
             raise _refusal(event, f"the alias *{event.anchor} stands for something that it is part of")
-        parsed, size = anchored
+        value, size = anchored
         self._made += size
         if size > MOST_BY_ALIASES or self._made > MOST_BY_ALIASES + event.start_mark.index:
             raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
-        return parsed
+        return value
 
-    def _sequence(self, place: Position | None, depth: int) -> list[Value]:
-        values = []
+    def _sequence(self, depth: int) -> Items:
+        values = Items()
         for event in self._events:
             if isinstance(event, yaml.SequenceEndEvent):
                 break
-            item = self._value(event, depth + 1)
-            values.append(item.value)
-            if place is not None and item.place is not None:
-                place.items.append(item.place)
+            values.append(self._value(event, depth + 1))
+            values.lines.append(event.start_mark.line + 1)
         return values
 
-    def _mapping(self, place: Position | None, depth: int) -> dict[str, Value]:
-        values: dict[str, Value] = {}
-        merged: dict[str, Value] = {}
+    def _mapping(self, begins: int, depth: int) -> Map:
+        values, merged = Map(begins), dict[str, Value]()
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             name, item = self._key(event, depth), self._value(next(self._events), depth + 1)
             if name is None:
-                merged = {**_merged(event, item.value), **merged}
+                merged = {**_merged(event, item), **merged}
                 continue
-            if place is not None and item.place is not None:
-                line = event.start_mark.line + 1
-                if name in values:
-                    place.repeated.append((name, line))
-                place.fields[name] = (line, item.place)
-            values[name] = item.value
-        return {**merged, **values} if merged else values
+            line = event.start_mark.line + 1
+            if name in values:
+                values.repeated.append((name, line))
+            values.lines[name] = line
+            values[name] = item
+        for name, item in merged.items():
+            values.setdefault(name, item)
+        return values
 
     def _key(self, event: Any, depth: int) -> str | None:
         """Return a key as text, as in JSON; ``None`` for the merge key."""
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
             return None
-        match self._value(event, depth + 1).value:
+        match self._value(event, depth + 1):
             case str() as name:
                 return name
             case bool() as name:

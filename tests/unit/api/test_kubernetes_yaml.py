@@ -77,10 +77,8 @@ def test_aliases_within_reason_pass() -> None:
 
 
 def test_places_are_those_of_the_file() -> None:
-    (parsed,) = read_all("a:\n  - b: 1\n    c: {d: 2}\n  - e\n", places=True)
-    assert parsed.place is not None
-    line, a = parsed.place.fields["a"]
-    assert (line, [item.line for item in a.items], a.items[0].fields["c"][0]) == (1, [2, 4], 3)
+    (read,) = read_all("a:\n  - b: 1\n    c: {d: 2}\n  - e\n")
+    assert (read.line, read.lines, read["a"].lines, read["a"][0].lines) == (1, {"a": 1}, [2, 4], {"b": 2, "c": 3})
 
 
 # Without line separators (Zl, Zp), which Go's encoder of JSON always escapes.

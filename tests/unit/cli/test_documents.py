@@ -49,7 +49,7 @@ def test_every_field_is_found_in_its_line(tree: Any, indent: int | None) -> None
     for path, value in ends(tree):
         assert value in lines[first.line(path) - 1]
         assert first.line(f"{path}.that.is[3].missing") == first.line(path)
-    assert not first.repeated
+    assert not list(first.repeated)
 
 
 def test_items_of_a_list_are_documents_with_lines_of_their_own() -> None:
@@ -63,7 +63,7 @@ def test_items_of_a_list_are_documents_with_lines_of_their_own() -> None:
 
 def test_a_field_given_twice_is_told() -> None:
     (found,) = documents("spec:\n  a: 1\n  b: [{c: 1, c: 2}]\n  a: 3\n", "it.yaml")
-    assert found.repeated == (("spec.b[0].c", 3), ("spec.a", 4))
+    assert sorted(found.repeated) == [("spec.a", 4), ("spec.b[0].c", 3)]
 
 
 @pytest.mark.parametrize("text", ["a: b: c", "{", "- [", "a: !!python/object:os.system {}", "\x00"])

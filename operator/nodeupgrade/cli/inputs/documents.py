@@ -11,7 +11,7 @@ import yaml
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.reading import parse_spec
-from nodeupgrade.api.yaml import Position, read_all
+from nodeupgrade.api.yaml import Items, Map, read_all
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.domain.catalogue import wrong_names
 from nodeupgrade.domain.hazards import Finding
@@ -27,9 +27,7 @@ class Document:
 
     file: str  # its name as given on the command line
     body: Any  # the parsed content; not always an object
-    place: Position
-    # fields that occur twice, of which YAML would silently take the last, and their lines
-    repeated: tuple[tuple[str, int], ...] = ()
+    begins: int = 1  # its first line in the file
 
     @property
     def kind(self) -> str:
@@ -44,13 +42,21 @@ class Document:
 
     def line(self, path: str) -> int:
         """Return the line of a field such as ``spec.waves[1].size``, or of its innermost parent that exists."""
-        place, line = self.place, self.place.line
+        value, line = self.body, self.begins
         for index, key in _STEP.findall(path):
-            found = _child(place, index or key)
-            if found is None:
+            name = index or key
+            if isinstance(value, Map) and name in value.lines:
+                value, line = value[name], value.lines[name]
+            elif isinstance(value, Items) and name.isdecimal() and int(name) < len(value):
+                value, line = value[int(name)], value.lines[int(name)]
+            else:
                 break
-            line, place = found
         return line
+
+    @property
+    def repeated(self) -> Iterator[tuple[str, int]]:
+        """Fields that occur twice, of which YAML would silently take the last, with their lines."""
+        return _repeated(self.body, "")
 
 
 def documents(text: str, file: str) -> list[Document]:
@@ -60,44 +66,32 @@ def documents(text: str, file: str) -> list[Document]:
         CannotError: It is not YAML, or not an input that Kubernetes accepts.
     """
     try:
-        return [each for parsed in read_all(text, places=True) for each in _split(file, parsed.value, parsed.place)]
+        return [each for body in read_all(text) for each in _split(file, body)]
     except (yaml.YAMLError, UnicodeError) as error:
         raise CannotError(f"cannot read {file} because it is not YAML: {error}") from error
 
 
-def _split(file: str, body: Any, place: Position | None) -> Iterator[Document]:
-    if body is None or place is None:
+def _split(file: str, body: Any) -> Iterator[Document]:
+    if body is None:
         return
-    whole = Document(file=file, body=body, place=place, repeated=_repeated(place))
-    items = place.fields.get("items") if whole.kind.endswith("List") else None
-    if items is None or not isinstance(body["items"], list):
+    whole = Document(file=file, body=body, begins=body.line if isinstance(body, Map) else 1)
+    items = body.get("items") if whole.kind.endswith("List") else None
+    if not isinstance(items, Items):
         yield whole
         return
-    for item, where in zip(body["items"], items[1].items, strict=True):
-        yield Document(file=file, body=item, place=where, repeated=_repeated(where))
+    for item, line in zip(items, items.lines, strict=True):
+        yield Document(file=file, body=item, begins=line)
 
 
-def _child(place: Position, key: str) -> tuple[int, Position] | None:
-    """Return the line and the position of a field, or of an item by its index."""
-    if key in place.fields:
-        return place.fields[key]
-    if place.items and key.isdecimal() and int(key) < len(place.items):
-        item = place.items[int(key)]
-        return item.line, item
-    return None
-
-
-def _repeated(place: Position) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(_found_again(place, ""), key=lambda found: found[1]))
-
-
-def _found_again(place: Position, path: str) -> Iterator[tuple[str, int]]:
-    for key, line in place.repeated:
-        yield f"{path}.{key}" if path else key, line
-    for key, (_, value) in place.fields.items():
-        yield from _found_again(value, f"{path}.{key}" if path else key)
-    for number, item in enumerate(place.items):
-        yield from _found_again(item, f"{path}[{number}]")
+def _repeated(value: Any, path: str) -> Iterator[tuple[str, int]]:
+    match value:
+        case Map():
+            yield from ((f"{path}.{key}" if path else key, line) for key, line in value.repeated)
+            for key in value.lines:
+                yield from _repeated(value[key], f"{path}.{key}" if path else key)
+        case Items():
+            for number, item in enumerate(value):
+                yield from _repeated(item, f"{path}[{number}]")
 
 
 # Find what is wrong with the NodeUpgrades of a file, and where.

@@ -164,8 +164,7 @@ def _elements(source: _JsonSource) -> Iterator[object]:
 
 
 def _from_yaml(source: _JsonSource) -> Iterator[object]:
-    for document in read_all(source):
-        body = document.value
+    for body in read_all(source):
         if isinstance(body, dict) and isinstance(body.get("items"), list):
             yield from body["items"]
         elif body is not None:

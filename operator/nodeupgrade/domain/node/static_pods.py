@@ -281,7 +281,7 @@ def _first_document(text: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             raise NotEditableError(f"it begins like JSON, but is none: {error}") from error
-    return next((parsed.value for parsed in read_all(text)), None)
+    return next(read_all(text), None)
 
 
 def _is_json(text: str) -> bool:
