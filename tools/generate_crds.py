@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.crds import KINDS
+from nodeupgrade.api.crds import KINDS, Kind, definition
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.openapi import Kind, definition
 from tools.generated import CHECKOUT, Wanted, main
 
 CRDS = CHECKOUT / "crds"

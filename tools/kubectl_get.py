@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from nodeupgrade.api.crds import Column, Kind
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.openapi import Column, Kind
 from nodeupgrade.cli.screens.formatting import since
 
 _CONDITION = re.compile(r'conditions\[\?\(@\.type=="(\w+)"\)\]')

@@ -14,7 +14,7 @@ from e2e.fleet_faults.proxy import Proxy
 from e2e.fleet_faults.replica import keep_alive, loop_time
 from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS

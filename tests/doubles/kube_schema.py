@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 
-from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
+from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND, Kind
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Problem
-from nodeupgrade.api.schema.openapi import Kind
 from nodeupgrade.api.schema.validation import filled, holds, validate
 from nodeupgrade.ports.kube import RejectedError, Resource
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.domain.rollout.actions import CreateAgent, WriteStatus
 from nodeupgrade.domain.rollout.backoff import after

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from nodeupgrade.api.crds import KINDS
-from nodeupgrade.api.schema.openapi import Kind
+from nodeupgrade.api.crds import KINDS, Kind
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import RolloutPhase
 from nodeupgrade.ports.kube import TASKS, UPGRADES

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.golden.cli.cluster import HERE, NOW, WORLD, Cluster
 from tests.golden.cli.worlds import of_rollout, of_world

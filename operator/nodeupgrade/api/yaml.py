@@ -63,29 +63,30 @@ def read_one(text: str | bytes) -> Value:
     Raises:
         yaml.YAMLError: it is not YAML, is too deep or too large, or there is more than one document.
     """
-    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader)))
+    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), lines=False))
     if len(documents) > 1:
         raise UnreadableYamlError(problem="there is more than one document")
     return documents[0] if documents else None
 
 
-def read_all(source: str | Readable) -> Iterator[Value]:
+def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
     """Read document by document, so that a long stream needs no more memory than its largest document.
 
     Args:
         source: the text, or a stream to read it from.
+        lines: whether maps and lists are to know their lines, as `Map` and `Items`.
 
     Raises:
         yaml.YAMLError: it is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST))
+    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), lines=lines)
 
 
-def _documents(events: Iterator[Any]) -> Iterator[Value]:
+def _documents(events: Iterator[Any], *, lines: bool) -> Iterator[Value]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
-            yield _Document(events).read()
+            yield _Document(events, lines=lines).read()
 
 
 class _WithoutNul:
@@ -106,8 +107,9 @@ class _WithoutNul:
 class _Document:
     """Builds values from the parser events of one document."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Any], *, lines: bool) -> None:
         self._events = events
+        self._lines = lines
         self._made = 0
         self._anchors: dict[str, tuple[Value, int] | None] = {}
 
@@ -149,17 +151,18 @@ class _Document:
             raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
         return value
 
-    def _sequence(self, depth: int) -> Items:
-        values = Items()
+    def _sequence(self, depth: int) -> list[Value]:
+        values = Items() if self._lines else list[Value]()
         for event in self._events:
             if isinstance(event, yaml.SequenceEndEvent):
                 break
             values.append(self._value(event, depth + 1))
-            values.lines.append(event.start_mark.line + 1)
+            if isinstance(values, Items):
+                values.lines.append(event.start_mark.line + 1)
         return values
 
-    def _mapping(self, begins: int, depth: int) -> Map:
-        values, merged = Map(begins), dict[str, Value]()
+    def _mapping(self, begins: int, depth: int) -> dict[str, Value]:
+        values, merged = Map(begins) if self._lines else dict[str, Value](), dict[str, Value]()
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
@@ -167,10 +170,11 @@ class _Document:
             if name is None:
                 merged = {**_merged(event, item), **merged}
                 continue
-            line = event.start_mark.line + 1
-            if name in values:
-                values.repeated.append((name, line))
-            values.lines[name] = line
+            if isinstance(values, Map):
+                line = event.start_mark.line + 1
+                if name in values:
+                    values.repeated.append((name, line))
+                values.lines[name] = line
             values[name] = item
         for name, item in merged.items():
             values.setdefault(name, item)

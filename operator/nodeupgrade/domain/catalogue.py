@@ -10,8 +10,7 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.hazards import Finding

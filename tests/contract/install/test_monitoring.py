@@ -18,7 +18,7 @@ import yaml
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
-from nodeupgrade.api.task.census import HashCensus
+from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
 from nodeupgrade.domain.rollout.conditions import STALLED_AFTER
 from nodeupgrade.engine.rollout.result import Result

@@ -20,7 +20,7 @@ from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.task.spec import CordonRecord, TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.frozen import frozen_digest
-from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_spec, parse_upgrade
 from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
 from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError

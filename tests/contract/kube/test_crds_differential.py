@@ -14,7 +14,7 @@ from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, merge_patch
 from nodeupgrade.api.schema.derive import Schema, Type
 from nodeupgrade.api.upgrade.frozen import frozen_digest
-from nodeupgrade.api.upgrade.reading import problems
+from nodeupgrade.api.upgrade.object import problems
 from nodeupgrade.api.upgrade.spec import SPEC
 from nodeupgrade.domain.rollout.lint import edits
 from nodeupgrade.ports.kube import UPGRADES, RejectedError

@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.node.cluster import Answering, answering, dependants

@@ -11,7 +11,7 @@ import pytest
 
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet

@@ -23,8 +23,7 @@ from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, NotFoundError

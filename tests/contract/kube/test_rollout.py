@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings

@@ -14,8 +14,7 @@ import pytest
 from e2e.fleet_faults.oracle import Oracle
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.engine.election import LEASE_NAME
 from nodeupgrade.engine.informer import Delta, Informer
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus, WaveState
 from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.domain.rollout.actions import WriteStatus

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from tests.golden.cli.cluster import FILES, HERE, WORLD, Cluster, objects

@@ -14,7 +14,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet

@@ -11,8 +11,7 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, Verdict
-from nodeupgrade.api.upgrade.object import FINALIZER
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import FINALIZER, parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView, view_node

@@ -14,7 +14,7 @@ import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
 from nodeupgrade.engine.informer import Timing

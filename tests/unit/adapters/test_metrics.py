@@ -11,10 +11,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, Metrics, State, served
-from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction, began_at
-from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.task.status import HashCensus, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.engine.informer import Informer, Relist

@@ -3,7 +3,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.validation import filled
 from nodeupgrade.api.upgrade.frozen import change_rejected, changeable, frozen_digest
-from nodeupgrade.api.upgrade.reading import problems
+from nodeupgrade.api.upgrade.object import problems
 from nodeupgrade.api.upgrade.spec import SPEC
 from tests.unit.api.specs import FULL, MINIMAL, OTHER
 from tests.unit.api.variations import Place, at, places, replaced

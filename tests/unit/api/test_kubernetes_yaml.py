@@ -77,7 +77,7 @@ def test_aliases_within_reason_pass() -> None:
 
 
 def test_places_are_those_of_the_file() -> None:
-    (read,) = read_all("a:\n  - b: 1\n    c: {d: 2}\n  - e\n")
+    (read,) = read_all("a:\n  - b: 1\n    c: {d: 2}\n  - e\n", lines=True)
     assert (read.line, read.lines, read["a"].lines, read["a"][0].lines) == (1, {"a": 1}, [2, 4], {"b": 2, "c": 3})
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
-from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade, problems
+from nodeupgrade.api.upgrade.object import parse_spec, parse_upgrade, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.domain.rollout.lint import lint
 from tests.scenario.rollout.harness import upgrade_object

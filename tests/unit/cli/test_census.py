@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cli.commands.census import Carried, fleet_census
 from tests.scenario.agent.given import upgrade_task

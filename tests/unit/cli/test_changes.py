@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.cli.commands import change
 from nodeupgrade.cli.commands.change import Change
 from nodeupgrade.cli.program import CannotError

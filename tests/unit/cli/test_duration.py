@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, TopologyMode
 from nodeupgrade.api.upgrade.waves import Wave

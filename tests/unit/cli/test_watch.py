@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console, RenderableType
 
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.commands.status import Until, watch
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status

@@ -9,8 +9,7 @@ import pytest
 
 from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
 from nodeupgrade.domain.rollout.actions import Hold, Release, Wait

@@ -8,8 +8,8 @@ from datetime import datetime
 import click
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.task.census import UNKNOWN_KUBELET
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import UNKNOWN_KUBELET
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import reading
@@ -17,6 +17,7 @@ from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
 from nodeupgrade.cli.screens.formatting import Columns, lasting
+from nodeupgrade.domain.hazards import named
 from nodeupgrade.ports.kube import KubeApi
 
 
@@ -108,9 +109,8 @@ def _closing(found: FleetCensus, world: World) -> list[str]:
     )
     lines = [f"{counted(containers, 'container')} on {counted(found.counted, 'node')}{age}."]
     if found.uncounted:
-        more = f" and {len(found.uncounted) - NAMED} more" if len(found.uncounted) > NAMED else ""
         lines.append(
-            f"Not counted: {counted(len(found.uncounted), 'node')} ({', '.join(found.uncounted[:NAMED])}{more}); "
+            f"Not counted: {counted(len(found.uncounted), 'node')} ({named(found.uncounted, NAMED)}); "
             "a NodeUpgrade with action: Plan counts them."
         )
     return lines

@@ -1,25 +1,23 @@
 """What `hash`, `explain` and `verify` share: options, reading pods one by one, and reporting on them."""
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
-import yaml
 from rich.table import Table
 
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
+from nodeupgrade.cli.output import in_json, in_yaml, output_option
 from nodeupgrade.cli.program import CannotError, InputFile
 from nodeupgrade.domain.pods import CONFIG_MIRROR
 from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
 
 _ROWS_PER_TABLE = 500
 _MOST_FAILURES = 10_000
-_DUMPER: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 _PADDING = (0, 2, 0, 0)
 
 Row = tuple[str, ...]
@@ -53,14 +51,7 @@ PODS_OPTION = click.option(
     metavar="FILE|-",
     help="Pods as JSON, JSON lines or YAML: a Pod, a List, or many. '-' reads standard input.",
 )
-OUTPUT_OPTION = click.option(
-    "--output",
-    "-o",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="For people, or for programs: a line of JSON or a YAML document for each pod.",
-)
+OUTPUT_OPTION = output_option("For people, or for programs: a line of JSON or a YAML document for each pod.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +154,7 @@ _MIRRORS = "(mirror) is what the API server shows of a static pod; its kubelet h
 
 
 def _dumped(entry: Entry, output: str) -> str:
-    if output == "json":
-        return f"{json.dumps(entry)}\n"
-    try:
-        return str(yaml.dump(entry, Dumper=_DUMPER, sort_keys=False, explicit_start=True))
-    except UnicodeEncodeError:  # a name that is not valid UTF-8, which only the slower dumper can write
-        return str(yaml.safe_dump(entry, sort_keys=False, explicit_start=True))
+    return f"{in_json(entry)}\n" if output == "json" else f"---\n{in_yaml(entry)}"
 
 
 def _name(given: Mapping[str, Any], number: int) -> PodName:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import click
 from rich.console import Group, RenderableType
@@ -23,11 +24,14 @@ Look = Callable[[], Awaitable[Sequence[Overview]]]
 Draw = Callable[[Sequence[Overview]], RenderableType]
 
 
+SECONDS_BETWEEN_LOOKS = 2.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
     """How long to watch: seconds between reads, seconds in all, and whether to stop when the rollout stalls."""
 
-    interval: float
+    interval: float | None = None
     limit: float | None = None
     stop_when_stalled: bool = False
 
@@ -83,14 +87,11 @@ async def _follow(
         if end is not None and world.now() >= end:
             say("error: cannot wait any longer because --timeout is over; the rollout goes on", err=True)
             return TIME_IS_OVER
-        await world.sleep(until.interval)
+        await world.sleep(SECONDS_BETWEEN_LOOKS if until.interval is None else until.interval)
 
 
 def _is_over(seen: Overview, until: Until) -> bool:
     return seen.ended or (until.stop_when_stalled and seen.stalled and not seen.flying)
-
-
-SECONDS_BETWEEN_LOOKS = 2.0
 
 
 @command(
@@ -119,10 +120,8 @@ async def status_command(
     name: str | None,
     watched: bool,
     verbose: bool,
-    limit: float | None,
-    interval: float | None,
-    stop_when_stalled: bool,
     output: str,
+    **until: Any,
 ) -> int:
     """Show how rollouts stand.
 
@@ -139,7 +138,7 @@ async def status_command(
         raise click.UsageError("--watch shows text only")
     if verbose and (name is None or output != "text"):
         raise click.UsageError("--verbose needs the NAME of one rollout, and shows it as text")
-    if not watched and (limit is not None or interval is not None or stop_when_stalled):
+    if not watched and Until(**until) != Until():
         raise click.UsageError("--timeout, --interval and --stop-when-stalled need --watch")
 
     async def look() -> list[Overview]:
@@ -151,12 +150,7 @@ async def status_command(
         return Group(*(status.one(each, world.now(), verbose=verbose) for each in found))
 
     if watched:
-        until = Until(
-            interval=SECONDS_BETWEEN_LOOKS if interval is None else interval,
-            limit=limit,
-            stop_when_stalled=stop_when_stalled,
-        )
-        return await watch(world, look, draw, until, named=name is not None)
+        return await watch(world, look, draw, Until(**until), named=name is not None)
     found = await look()
     if output != "text":
         dump([each.document() for each in found] if name is None else found[0].document(), output)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.reading import parse_spec
+from nodeupgrade.api.upgrade.object import parse_spec
 from nodeupgrade.api.yaml import Items, Map, read_all
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.domain.catalogue import wrong_names
@@ -66,7 +66,7 @@ def documents(text: str, file: str) -> list[Document]:
         CannotError: It is not YAML, or not an input that Kubernetes accepts.
     """
     try:
-        return [each for body in read_all(text) for each in _split(file, body)]
+        return [each for body in read_all(text, lines=True) for each in _split(file, body)]
     except (yaml.YAMLError, UnicodeError) as error:
         raise CannotError(f"cannot read {file} because it is not YAML: {error}") from error
 

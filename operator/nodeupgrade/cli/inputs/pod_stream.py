@@ -34,12 +34,12 @@ def read_pods(stream: Readable) -> Iterator[object]:
             yield from _from_yaml(source)
     except RecursionError:
         raise CannotError("cannot read the pods because the input is nested too deeply") from None
-    except _UnreadableNumberError as error:
-        raise CannotError(f"cannot read the pods because {error}") from None
     except json.JSONDecodeError as error:
         raise CannotError(f"cannot read the pods because {_no_json(error)}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise CannotError(f"cannot read the pods because the input is neither JSON nor YAML: {error}") from error
+    except ValueError as error:  # a number that Kubernetes does not accept either
+        raise CannotError(f"cannot read the pods because {error}") from None
 
 
 def _no_json(error: json.JSONDecodeError) -> str:
@@ -50,18 +50,14 @@ def _no_json(error: json.JSONDecodeError) -> str:
     return f"the input is neither JSON nor YAML: {error.msg.lower()} before {rest[:20]!r}"
 
 
-class _UnreadableNumberError(Exception):
-    """A number that Kubernetes does not accept either."""
-
-
 def _whole(digits: str) -> int:
     if len(digits) > _LONGEST_NUMBER:
-        raise _UnreadableNumberError(f"there is a number of {len(digits)} digits in the input")
+        raise ValueError(f"there is a number of {len(digits)} digits in the input")
     return int(digits)
 
 
 def _constant(name: str) -> float:
-    raise _UnreadableNumberError(f"JSON has no number {name}")
+    raise ValueError(f"JSON has no number {name}")
 
 
 class _JsonSource:

@@ -10,6 +10,7 @@ from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.domain.catalogue import read_upgrade
+from nodeupgrade.domain.hazards import named
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
 
 NAMED = 10
@@ -103,10 +104,7 @@ async def _existing(kube: KubeApi, resource: Resource, name: str) -> Json:
         names = sorted(body["metadata"]["name"] for body in await _listed(kube, resource))
     if not names:
         raise CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; look at --context")
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    raise CannotError(
-        f"cannot find {kind} {name} because it does not exist; there are: {', '.join(names[:NAMED])}{more}"
-    )
+    raise CannotError(f"cannot find {kind} {name} because it does not exist; there are: {named(names, NAMED)}")
 
 
 async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:

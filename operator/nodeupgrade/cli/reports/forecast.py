@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.status import RestartForecast
 from nodeupgrade.kubelethash import Era, HashError, KubeletVersion, era_of, explain_pod, is_sidecar
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
-    """A container that would restart, as ``namespace/pod/container``, and why."""
-
-    container: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +27,7 @@ class NodeForecast:
     from_version: str
     to_version: str
     containers: int  # how many containers run
-    restarts: tuple[Restart, ...] = ()  # those of them that would restart
+    restarts: tuple[RestartForecast, ...] = ()  # those of them that would restart
     # pods without a certain forecast, each with the reason; the node would be refused because of them
     unknown: tuple[str, ...] = ()
 
@@ -59,13 +52,13 @@ def forecast(node: str, pods: Iterable[Json], from_version: str, to_version: str
 
     The hashes of both versions must be known.
     """
-    containers, restarts, unknown = 0, list[Restart](), list[str]()
+    containers, restarts, unknown = 0, list[RestartForecast](), list[str]()
     for pod in pods:
         containers += len(_running(pod))
         try:
             found = pod_forecast(pod, from_version, to_version)
             restarts += (
-                Restart(container=f"{_name(pod)}/{name}", why="; besides, ".join(why))
+                RestartForecast(container=f"{_name(pod)}/{name}", why="; besides, ".join(why))
                 for name, why in found.restarts.items()
             )
         except HashError as error:

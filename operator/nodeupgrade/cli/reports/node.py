@@ -15,7 +15,7 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
-from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.budgets import StartDecision, decide_start
@@ -175,8 +175,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     if rollout.spec.action is not RolloutAction.PLAN and number - 1 > rollout.position.index >= 0:
         return _wave_waits(rollout, member, decision)
     if chosen:
-        others = ", ".join(chosen[:OTHERS_NAMED]) + (" and others" if len(chosen) > OTHERS_NAMED else "")
-        return f"other nodes go first: {others}"
+        return f"other nodes go first: {named(chosen, OTHERS_NAMED)}"
     return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
 
 

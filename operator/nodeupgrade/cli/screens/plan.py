@@ -31,6 +31,7 @@ from nodeupgrade.cli.screens.formatting import (
     lasting,
     to_the_second,
 )
+from nodeupgrade.domain.hazards import named
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
@@ -116,7 +117,7 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     else:
         yield "Windows", "open now" if report.spec.windows or report.spec.blackouts else "none: at any time"
     if report.first:
-        yield "First", f"{_named(report.first)} would be started at once"
+        yield "First", f"{named(report.first, NODES_NAMED)} would be started at once"
     elif report.waits:
         yield "First", Text(f"none would be started now: {report.waits}", BUSY)
     yield from _expected(report)
@@ -146,7 +147,7 @@ def _needs_approvals(report: PlanReport) -> bool:
 
 
 def _runtime(found: RuntimeInUse) -> str:
-    nodes = f"{counted(len(found.nodes), 'node')} ({_named(found.nodes, RUNTIME_NODES_NAMED)})"
+    nodes = f"{counted(len(found.nodes), 'node')} ({named(found.nodes, RUNTIME_NODES_NAMED)})"
     return f"{found.name or 'unknown'} on {nodes}: {treatment(found.name)}"
 
 
@@ -172,7 +173,7 @@ def _waves(report: PlanReport) -> RenderableType:
             str(terms.max_concurrent or report.spec.strategy.max_concurrent),
             _begins(report, terms),
             render_duration(terms.soak) if terms.soak else NOTHING,
-            _named(wave.nodes, 3),
+            named(wave.nodes, 3) or NOTHING,
         )
     return drawn
 
@@ -224,7 +225,7 @@ def _previews(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     for (path, uid), number in manifests.items():
         yield "Manifest", f"{path} on {counted(number, 'node')}: {UIDS[uid]}"
     if pods := tuple(pod for preview in found for pod in preview.recreated_pods):
-        replaced = f"{counted(len(pods), 'static pod')}: {_named(pods, RESTARTS_NAMED)}"
+        replaced = f"{counted(len(pods), 'static pod')}: {named(pods, RESTARTS_NAMED)}"
         yield "Replaced on request", Text(replaced, BUSY)
     flags = sorted({flag for preview in found for flag in preview.removed_flags})
     yield "Flags left out", ", ".join(flags) or "none"
@@ -259,13 +260,8 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
     reasons = dict.fromkeys(restart.why for restart in expected.restarts)
     for why in reasons:
         names = tuple(restart.container for restart in expected.restarts if restart.why == why)
-        yield f"{_named(names, RESTARTS_NAMED)}: {why}"
+        yield f"{named(names, RESTARTS_NAMED)}: {why}"
 
 
 def _short(digest: str | None) -> str:
     return "none" if digest is None else f"{digest[:12]}…"
-
-
-def _named(names: tuple[str, ...], limit: int = NODES_NAMED) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more or NOTHING

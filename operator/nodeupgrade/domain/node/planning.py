@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
-from nodeupgrade.api.task.census import HashCensus
+from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.hazards import Finding

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.census import UNKNOWN_KUBELET, HashCensus
+from nodeupgrade.api.task.status import UNKNOWN_KUBELET, HashCensus
 from nodeupgrade.domain.node.journal import Journal, Outcome
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.kubelet.probe_delay import keeps_probes

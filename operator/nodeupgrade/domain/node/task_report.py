@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.census import HashCensus
 from nodeupgrade.api.task.status import (
     GuardReport,
+    HashCensus,
     Preview,
     TaskPhase,
     TaskStatus,

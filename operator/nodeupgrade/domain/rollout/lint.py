@@ -4,14 +4,12 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.api.crds import UPGRADE_KIND
+from nodeupgrade.api.crds import GROUP, UPGRADE_KIND, VERSION
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.schema.derive import Problem
-from nodeupgrade.api.schema.openapi import GROUP, VERSION
 from nodeupgrade.api.schema.validation import changes, filled, ordered, shown, unknown, validate
-from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
-from nodeupgrade.api.upgrade.reading import parse_spec, problems
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, parse_spec, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.upgrade.windows import next_opening

@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.admission import accept
 from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, forbidden, read_allowed
