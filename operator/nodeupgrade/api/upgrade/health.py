@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Final
 
 from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
+from nodeupgrade.api.upgrade.strategy import OnFailure
 
 MOST_CHECKS: Final = 16
 
@@ -18,13 +18,6 @@ _OBJECT_NAME = Field(
     expected="the name of an object",
 )
 _EXPRESSION = Field(min_length=1, max_length=1024)
-
-
-class OnFailure(StrEnum):
-    """What to do when a health check fails: start no further node until it holds again, or end the rollout."""
-
-    PAUSE = "Pause"
-    ABORT = "Abort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

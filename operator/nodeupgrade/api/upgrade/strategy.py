@@ -27,8 +27,8 @@ class GrowthType(StrEnum):
     EXPONENTIAL = "Exponential"
 
 
-class ThresholdPolicy(StrEnum):
-    """What to do when the failure threshold is reached: wait for a person, or end."""
+class OnFailure(StrEnum):
+    """What to do when the failure threshold is reached, or a health check fails: start no further node, or end."""
 
     PAUSE = "Pause"
     ABORT = "Abort"
@@ -99,9 +99,9 @@ class Strategy:
         IntOrPercent, "Number of failed or rolled-back nodes at which no further node is started."
     ] = ONE
     on_threshold: Annotated[
-        ThresholdPolicy,
+        OnFailure,
         "What happens when the failure threshold is reached. Pause: the rollout waits for a person. Abort: it ends.",
-    ] = ThresholdPolicy.PAUSE
+    ] = OnFailure.PAUSE
 
 
 @declared(Field(mutable=True))

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
@@ -150,9 +150,10 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
 
 
-def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
+def _progress(counts: Counts | WaveStatus, width: int = BAR_WIDTH) -> Text:
     done = counts.succeeded + counts.skipped
-    drawn = bar(done, counts.in_progress, counts.all_failed + counts.refused, counts.total, width)
+    failed = counts.failed if isinstance(counts, WaveStatus) else counts.all_failed
+    drawn = bar(done, counts.in_progress, failed + counts.refused, counts.total, width)
     return Text.assemble(drawn, f" {done}/{counts.total}")
 
 
@@ -207,7 +208,7 @@ def _tree(branches: Iterable[Branch]) -> RenderableType:
         drawn.add_row(
             Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
             coloured(branch.state),
-            _wave_progress(branch),
+            Text() if branch.wave is None else _progress(branch.wave, SHORT_BAR),
             NOTHING if branch.took is None else lasting(branch.took),
             branch.about,
         )
@@ -229,12 +230,3 @@ def _lines(branches: tuple[Branch, ...], before: str) -> Iterator[tuple[str, Bra
         last = number == len(branches)
         yield before + (_LAST if last else _FORK), branch
         yield from _lines(branch.branches, before + (_GAP if last else _LINE))
-
-
-def _wave_progress(branch: Branch) -> Text:
-    wave = branch.wave
-    if wave is None:
-        return Text()
-    done = wave.succeeded + wave.skipped
-    drawn = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total, SHORT_BAR)
-    return Text.assemble(drawn, f" {done}/{wave.total}")

@@ -12,7 +12,8 @@ from enum import StrEnum
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.health import HealthCheck, OnFailure
+from nodeupgrade.api.upgrade.health import HealthCheck
+from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
 

@@ -9,7 +9,7 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Counts, CurrentWave, MissingNodes, RolloutPhase, UpgradeStatus, WaveStatus
-from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
+from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted, sentence
@@ -239,7 +239,7 @@ def _planning(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Ro
 
 
 def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done: str) -> RolloutState:
-    aborts = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
+    aborts = rollout.spec.strategy.on_threshold is OnFailure.ABORT
     left = counts.pending + sum(member.again is not None for member in rollout.members.values())
     if left and decision.reason is Reason.FAILURE_THRESHOLD_REACHED and aborts:
         failed = counted(counts.all_failed, "node")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck, OnFailure
+from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck
+from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.domain.rollout.health import (
     HealthObservation,
     HealthReading,
