@@ -173,18 +173,17 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     if member.node in chosen:
         return "nothing: it is started when the operator looks next"
     if rollout.spec.action is not RolloutAction.PLAN and number - 1 > rollout.position.index >= 0:
-        return _wave_waits(rollout, member, decision)
+        return _wave_waits(rollout, number - 1, decision)
     if chosen:
         return f"other nodes go first: {named(chosen, OTHERS_NAMED)}"
     return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
 
 
-def _wave_waits(rollout: RolloutView, member: NodeState, decision: StartDecision) -> str:
-    ahead = rollout.waves[rollout.position.index]
+def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> str:
+    own, ahead = rollout.waves[index], rollout.waves[rollout.position.index]
     left = sum(each.blocks for each in ahead.members)
-    before = f"wave {member.wave} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
-    own = next(index for index, wave in enumerate(rollout.waves) if wave.name == member.wave)
-    if rollout.waves[own].terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, member.wave) is None:
+    before = f"wave {own.name} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
+    if own.terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, own.name) is None:
         before += ", and needs approval"
     return f"{before}; {decision.message}" if decision.message and not decision.nodes else before
 

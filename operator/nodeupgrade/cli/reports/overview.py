@@ -149,8 +149,8 @@ class Todo:
 
     severity: str
     reason: str
-    check: str  # name of the check that asks for it; empty if no check does
-    accepted: bool  # whether it would forbid the upgrade, had the NodeUpgrade not accepted the check
+    check: str = ""  # name of the check that asks for it; empty if no check does
+    accepted: bool = False  # whether it would forbid the upgrade, had the NodeUpgrade not accepted the check
     remedy: str  # what to do
     example: str  # what was seen on the first node
     nodes: tuple[str, ...]
@@ -236,8 +236,6 @@ def _of_state(member: NodeState) -> Todo:
         nodes=(member.node,),
         severity=(Severity.SKIP if member.place is Place.SKIPPED else Severity.REFUSE).value,
         reason=member.reason,
-        check="",
-        accepted=False,
         remedy=member.reason.remedy,
         example=member.message,
     )
@@ -288,12 +286,11 @@ def tree(seen: Overview, now: datetime, *, whole: bool = False) -> tuple[Branch,
 
 
 def _wave(wave: WaveStatus, nodes: tuple[Branch, ...], now: datetime) -> Branch:
-    until = wave.completed_at or now
     numbers = ((wave.failed, "failed"), (wave.refused, "refused"), (wave.skipped, "skipped"))
     about = [f"{number} {word}" for number, word in numbers if number]
     if wave.approved_by:
         about.append(f"approved by {wave.approved_by}")
-    took = None if wave.started_at is None else until - wave.started_at
+    took = _took(wave.started_at, wave.completed_at or now)
     return Branch(name=wave.name, state=wave.state.value, took=took, wave=wave, about=", ".join(about), branches=nodes)
 
 
@@ -303,9 +300,8 @@ def _node(name: str, task: Task | None, now: datetime, *, flying: bool, whole: b
     report, verdict = task.reported, task.verdict
     waiting = task.spec.action is TaskAction.WAIT and not flying
     state = verdict.outcome.value if verdict is not None else "Waiting" if waiting else report.phase.value
-    began, until = report.started_at, report.finished_at or now
     steps = tuple(_steps(report.steps, now, whole=whole)) if flying or whole else ()
-    took = None if began is None else until - began
+    took = _took(report.started_at, report.finished_at or now)
     return Branch(name=name, state=state, took=took, branches=steps)
 
 
@@ -313,7 +309,10 @@ def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterat
     listed = tuple(steps)
     current = [step for step in listed if step.result in _AT_WORK] or list(listed)
     for step in listed if whole else current[-1:]:
-        until = step.finished_at or (now if step.result in _AT_WORK else None)
-        took = None if step.started_at is None or until is None else until - step.started_at
+        took = _took(step.started_at, step.finished_at or (now if step.result in _AT_WORK else None))
         place = f"step {list(Step).index(Step(step.name)) + 1} of {len(Step)}" if step.name in set(Step) else ""
         yield Branch(name=step.name, state=step.result.value, took=took, about=step.detail or place)
+
+
+def _took(began: datetime | None, until: datetime | None) -> timedelta | None:
+    return None if began is None or until is None else until - began
