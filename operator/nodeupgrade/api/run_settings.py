@@ -204,6 +204,5 @@ class VerifySettings:
         "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
         "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At most"
         " 24h.",
-        Field(default="10m"),
         Rule("duration(self) <= duration('24h')", "it must not be longer than a day; write for example 10m"),
     ] = timedelta(minutes=10)
