@@ -4,17 +4,16 @@ Imports nothing else of this project, so that it can be published alone.
 """
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
-from .detect import by_writer, detect
 from .eras import Era, era_of
-from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
+from .errors import HashError, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a
 from .go.quantity import resource_amount
-from .hashing import hash_container, hash_manifest_container, hash_without_resources
+from .hashing import by_writer, detect, hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart
-from .static import default_static_container, static_pod_uid, static_uid_may_stay
+from .static import default_static_container, static_uid_may_stay
 from .version import KubeletVersion, series_ranges
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "MinorChange",
     "PodChange",
     "QosClass",
-    "StaticUidUnknown",
     "UnhashableContainer",
     "UnreadablePod",
     "UnsupportedKubelet",
@@ -50,6 +48,5 @@ __all__ = [
     "resize_may_restart",
     "resource_amount",
     "series_ranges",
-    "static_pod_uid",
     "static_uid_may_stay",
 ]

@@ -3,8 +3,7 @@
 HashError
 ├── UnhashableContainer   this container's hash is not certain; the message names the container and the field
 ├── UnreadablePod         this object is not shaped like a pod
-├── UnsupportedKubelet    the tables do not cover this kubelet; nothing is assumed about it
-└── StaticUidUnknown      the UID of this static pod cannot be computed; pin it in the manifest
+└── UnsupportedKubelet    the tables do not cover this kubelet; nothing is assumed about it
 """
 
 from typing import Self
@@ -55,21 +54,6 @@ class UnreadablePod(HashError):
         super().__init__(f"cannot read pod {pod!r} because at {path} {reason}")
         self.pod = pod
         self.path = path
-
-
-class StaticUidUnknown(HashError):
-    """The UID that a kubelet would give to a static pod cannot be computed outside that kubelet.
-
-    Attributes:
-        pod: the static pod's name.
-    """
-
-    def __init__(self, pod: str, reason: str) -> None:
-        super().__init__(
-            f"cannot compute the UID of static pod {pod!r} because {reason}; "
-            "set metadata.uid in its manifest to the UID it has now"
-        )
-        self.pod = pod
 
 
 class Misfit(Exception):

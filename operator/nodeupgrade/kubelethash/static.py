@@ -1,39 +1,17 @@
-"""Static pods: the defaults that a kubelet applies to a manifest before hashing, and the pods' UIDs."""
+"""Static pods: the defaults that a kubelet applies to a manifest before hashing, and whether UIDs may stay."""
 
 import re
 from collections.abc import Mapping
 
 from . import changes
 from .eras import supported_minor
-from .errors import Misfit, StaticUidUnknown, UnhashableContainer
+from .errors import Misfit, UnhashableContainer
 from .go import values
-from .pods import Pod, pod_name
 from .version import KubeletVersion
 
 _TAG_OR_DIGEST = re.compile(r"(?P<repository>.*?)(?::(?P<tag>[\w][\w.-]*))?(?P<digest>@.+)?", re.ASCII)
 _HOOKS = frozenset({"postStart", "preStop"})
 _RESIZABLE = ("cpu", "memory")
-
-
-def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
-    """Return the UID that a kubelet gives to a static pod: the one in its manifest.
-
-    Without one, the kubelet hashes its own defaulted, internal form of the pod: every field of the pod types of that
-    release, including status and timestamps. That form exists only inside that kubelet.
-
-    Raises:
-        StaticUidUnknown: the manifest sets no UID; the message says how this minor would compute one.
-        UnsupportedKubelet: the tables do not cover this kubelet.
-    """
-    minor = supported_minor(kubelet)
-    metadata = manifest.get("metadata")
-    uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
-    if isinstance(uid, str) and uid:
-        return uid
-    digest = "FNV-1a 128" if changes.STATIC_UID_BY_FNV.covers(minor) else "MD5"
-    origin = " together with its node and file name" if changes.HOST_AND_FILE_IN_STATIC_UID.covers(minor) else ""
-    reason = f"kubelet 1.{minor} makes it as {digest} of its internal form of the whole pod{origin}"
-    raise StaticUidUnknown(pod_name(manifest), reason)
 
 
 def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from nodeupgrade.kubelethash import (
-    StaticUidUnknown,
     UnreadablePod,
     compared_containers,
     default_static_container,
     hash_manifest_container,
     qos_class,
-    static_pod_uid,
 )
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
@@ -103,24 +101,6 @@ UNEVEN = [
 )
 def test_qos_class_is_what_the_minor_computes(subject: dict[str, Any], classes: dict[str, str]) -> None:
     assert {kubelet: qos_class(subject, kubelet) for kubelet in classes} == classes
-
-
-def test_a_static_pod_keeps_the_uid_of_its_manifest() -> None:
-    manifest = {"metadata": {"name": "etcd", "uid": "0123abcd"}}
-    assert static_pod_uid(manifest, "1.20") == static_pod_uid(manifest, "1.37") == "0123abcd"
-
-
-@pytest.mark.parametrize(
-    ("kubelet", "how"),
-    [
-        ("1.20", "MD5 of its internal form of the whole pod;"),
-        ("1.34", "MD5 of its internal form of the whole pod together with its node"),
-        ("1.35", "FNV-1a 128 of its internal form of the whole pod together with its node"),
-    ],
-)
-def test_any_other_static_uid_cannot_be_computed(kubelet: str, how: str) -> None:
-    with pytest.raises(StaticUidUnknown, match=f"'etcd'.*{how}.*set metadata.uid"):
-        static_pod_uid({"metadata": {"name": "etcd"}}, kubelet)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ that the minor does not know are dropped at every depth, as its protobuf decoder
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from json.encoder import encode_basestring
 
 from ..errors import Misfit
@@ -68,7 +68,8 @@ def _renderer(type_: str, minor: int, manifest: bool) -> Render:
     if type_.startswith("*"):
         return _renderer(type_[1:], minor, manifest)
     if type_.startswith("[]"):
-        return _list(_renderer(type_[2:], minor, manifest))
+        render_item = _renderer(type_[2:], minor, manifest)
+        return lambda value: "[" + ",".join(values.rendered_items(value, render_item)) + "]"
     if type_ in STRUCTS:
         return _struct(type_, minor, manifest)
     match type_:
@@ -83,7 +84,7 @@ def _renderer(type_: str, minor: int, manifest: bool) -> Render:
         case "Quantity":
             return _quantity
         case "ResourceList":
-            return _manifest_resource_list if manifest else _resource_list
+            return partial(_resource_list, manifest=manifest)
         case _:
             return quoted
 
@@ -143,19 +144,6 @@ def _zero(type_: str, render: Render) -> str:
             return '""'
 
 
-def _list(render_item: Render) -> Render:
-    def render(value: object) -> str:
-        parts = []
-        for index, item in enumerate(values.sequence(value)):
-            try:
-                parts.append(render_item(item))
-            except Misfit as error:
-                raise error.inside(index) from None
-        return "[" + ",".join(parts) + "]"
-
-    return render
-
-
 def _int_or_string(value: object) -> str:
     port = values.int_or_string(value)
     return quoted(port) if isinstance(port, str) else str(port)
@@ -165,20 +153,9 @@ def _quantity(value: object) -> str:
     return f'"{values.resource_quantity(value).text()}"'
 
 
-def _resource_list(value: object) -> str:
-    return _map(value, _quantity)
+def _resource_list(value: object, *, manifest: bool) -> str:
+    def render(name: str, amount: object) -> str:
+        quantity = values.resource_quantity(amount)
+        return f'{quoted(name)}:"{(quantity.rounded_up_to_milli() if manifest else quantity).text()}"'
 
-
-def _manifest_resource_list(value: object) -> str:
-    return _map(value, lambda item: f'"{values.resource_quantity(item).rounded_up_to_milli().text()}"')
-
-
-def _map(value: object, render_item: Render) -> str:
-    given = values.mapping(value)
-    parts = []
-    for key in sorted(map(values.text, given)):
-        try:
-            parts.append(f"{quoted(key)}:{render_item(given[key])}")
-        except Misfit as error:
-            raise error.inside(key) from None
-    return "{" + ",".join(parts) + "}"
+    return "{" + ",".join(values.rendered_members(value, render)) + "}"

@@ -6,7 +6,7 @@ struct around a field, never by a list.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 
 from ..changes import VERSIONED_STRUCT
 from ..errors import Misfit
@@ -55,7 +55,7 @@ def _renderer(type_: str, minor: int, manifest: bool) -> Render:
     if type_.startswith("*"):
         return _renderer(type_[1:], minor, manifest)
     if type_.startswith("[]"):
-        return _list(_renderer(type_[2:], minor, manifest), "[]" if manifest else "<nil>")
+        return partial(_list, render_item=_renderer(type_[2:], minor, manifest), empty="[]" if manifest else "<nil>")
     if type_ in STRUCTS:
         return _struct(type_, minor, manifest)
     match type_:
@@ -70,7 +70,7 @@ def _renderer(type_: str, minor: int, manifest: bool) -> Render:
         case "Quantity":
             return lambda value: _quantity(values.resource_quantity(value))
         case "ResourceList":
-            return _manifest_resource_list if manifest else _resource_list
+            return partial(_resource_list, manifest=manifest)
         case _:
             return values.text
 
@@ -121,17 +121,9 @@ def _zero(type_: str, render: Render, manifest: bool) -> str:
             return ""
 
 
-def _list(render_item: Render, empty: str) -> Render:
-    def render(value: object) -> str:
-        parts = []
-        for index, item in enumerate(values.sequence(value)):
-            try:
-                parts.append(render_item(item))
-            except Misfit as error:
-                raise error.inside(index) from None
-        return "[" + " ".join(parts) + "]" if parts else empty
-
-    return render
+def _list(value: object, render_item: Render, empty: str) -> str:
+    parts = values.rendered_items(value, render_item)
+    return "[" + " ".join(parts) + "]" if parts else empty
 
 
 def _int_or_string(value: object) -> str:
@@ -140,23 +132,13 @@ def _int_or_string(value: object) -> str:
     return f"{{Type:(intstr.Type){kind} IntVal:(int32){number} StrVal:(string){name}}}"
 
 
-def _resource_list(value: object) -> str:
-    return _map(value, _quantity) or "<nil>"
+def _resource_list(value: object, *, manifest: bool) -> str:
+    def render(name: str, amount: object) -> str:
+        quantity = values.resource_quantity(amount)
+        return f"{name}:{_quantity(quantity.rounded_up_to_milli() if manifest else quantity)}"
 
-
-def _manifest_resource_list(value: object) -> str:
-    return _map(value, lambda quantity: _quantity(quantity.rounded_up_to_milli())) or "map[]"
-
-
-def _map(value: object, render_item: Callable[[Quantity], str]) -> str:
-    given = values.mapping(value)
-    parts = []
-    for key in sorted(map(values.text, given)):
-        try:
-            parts.append(f"{key}:{render_item(values.resource_quantity(given[key]))}")
-        except Misfit as error:
-            raise error.inside(key) from None
-    return "map[" + " ".join(parts) + "]" if parts else ""
+    parts = values.rendered_members(value, render)
+    return "map[" + " ".join(parts) + "]" if parts else "map[]" if manifest else "<nil>"
 
 
 def _quantity(quantity: Quantity) -> str:

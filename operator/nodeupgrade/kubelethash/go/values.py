@@ -1,6 +1,6 @@
 """Reads decoded JSON values as Go would, and raises Misfit for values that do not fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import Misfit
 from . import quantity
@@ -84,3 +84,26 @@ def resource_quantity(value: object) -> Quantity:
     if type(value) is float:
         raise Misfit("a quantity is an unquoted fraction, whose digits are no longer known; write it as text")
     raise misfit(value, "a quantity")
+
+
+def rendered_items(value: object, render: Callable[[object], str]) -> list[str]:
+    """Render the items of a JSON array; a Misfit says which of them it is about."""
+    parts = []
+    for index, item in enumerate(sequence(value)):
+        try:
+            parts.append(render(item))
+        except Misfit as error:
+            raise error.inside(index) from None
+    return parts
+
+
+def rendered_members(value: object, render: Callable[[str, object], str]) -> list[str]:
+    """Render the members of a JSON object, sorted by key as Go does; a Misfit says which of them it is about."""
+    given = mapping(value)
+    parts = []
+    for key in sorted(map(text, given)):
+        try:
+            parts.append(render(key, given[key]))
+        except Misfit as error:
+            raise error.inside(key) from None
+    return parts
