@@ -91,7 +91,10 @@ COMPLAINTS = ("unknown flag", "unknown shorthand flag", "invalid argument", "fla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag on a command line: its name without dashes, its value if any, and the words it takes."""
+    """One flag on a command line: its name without dashes, its value if any, and the words it takes.
+
+    A word that is neither a flag nor the value of one has an empty name.
+    """
 
     name: str
     value: str
@@ -108,7 +111,7 @@ class Arguments:
 
 def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
     """Leave out flags that have no effect with ``target``, and those listed in ``remove``, with or without dashes."""
-    flags = tuple(_flags(words))
+    flags = tuple(parsed(words))
     remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
     listed = {canonical(name.lstrip("-").partition("=")[0]) for name in remove}
     kept: list[str] = []
@@ -121,10 +124,10 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
     return Arguments(words=tuple(kept), removed=tuple(removed))
 
 
-def complaint(output: str, *, telling: tuple[str, ...] = COMPLAINTS) -> str:
+def complaint(output: str) -> str:
     """Return the line in which a kubelet says what it rejects; usage or a stack trace may follow it."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    complaints = (line for line in lines if any(word in line for word in telling))
+    complaints = (line for line in lines if any(word in line for word in COMPLAINTS))
     return next(complaints, lines[-1] if lines else "no output")
 
 
@@ -162,7 +165,8 @@ def _quote(word: str) -> str:
     return f'"{escaped}"' if escaped != word or not word or any(c in word for c in " ;'") else word
 
 
-def _flags(words: tuple[str, ...]) -> Iterator[Flag]:
+def parsed(words: tuple[str, ...]) -> Iterator[Flag]:
+    """Yield the flags of a command line; a flag without a value, such as a boolean, has an empty one."""
     booleans = {flag.name for flag in MEANINGLESS if flag.boolean}
     rest = list(words)
     while rest:

@@ -1,6 +1,6 @@
 """A kubelet's settings: its configuration file, drop-ins merged in order, and flags, which override both."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.kubelet.flags import canonical
+from nodeupgrade.kubelet.flags import parsed
 from nodeupgrade.kubelethash import resource_amount
 
 
@@ -26,11 +26,11 @@ class Configured:
 
     def flags(self, name: str) -> list[str]:
         """Return the values of all flags of this name."""
-        return [value for flag, value in _flags(self.words) if flag == name]
+        return [flag.value for flag in parsed(self.words) if flag.name == name]
 
     def given(self) -> frozenset[str]:
         """Return the names of all flags."""
-        return frozenset(flag for flag, _ in _flags(self.words))
+        return frozenset(flag.name for flag in parsed(self.words) if flag.name)
 
     def text(self, flag: str, key: str, default: str = "") -> str:
         """Return a setting as text; empty and null count as not set."""
@@ -175,21 +175,6 @@ def _parse(config: bytes) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("the kubelet's configuration file is not a map")  # noqa: TRY004 - it is content, not a type
     return {str(key): value for key, value in document.items()}
-
-
-def _flags(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield flags with their values. A flag without a value, such as a boolean, gets the word that follows it."""
-    for i, word in enumerate(words):
-        written, equals, value = word.partition("=")
-        if not written.startswith("--"):
-            continue
-        name = canonical(written)[2:]
-        if equals:
-            yield name, value
-        elif i + 1 < len(words):
-            yield name, words[i + 1]
-        else:
-            yield name, ""
 
 
 # Defaults of the kubelet's configuration, as ``/configz`` shows them (from 1.15 on).
