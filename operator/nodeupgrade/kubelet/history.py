@@ -36,18 +36,6 @@ class ReleaseDefect:
         release = (kubelet.minor, kubelet.patch)
         return any(first <= release and (last is None or release <= last) for first, last in self.releases)
 
-    @property
-    def fixed_in(self) -> str:
-        """The first release after the last affected one, for messages.
-
-        Raises:
-            ValueError: there is no fix yet.
-        """
-        last = self.releases[-1][1]
-        if last is None:
-            raise ValueError(f"not fixed: {self.what}")
-        return f"1.{last[0]}.{last[1] + 1}"
-
     def fixed_after(self, kubelet: KubeletVersion) -> str:
         """The first release after an affected one that has the fix, for messages; empty if there is none yet."""
         release = (kubelet.minor, kubelet.patch)

@@ -105,14 +105,16 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
     settings = configured(words, *configs)
     require_absolute_paths(settings)
     root = settings.flag("root-dir") or DEFAULT_ROOT
-    built_in = uses_built_in_runtime(settings, runtime)
-    remote = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
+    if built_in := uses_built_in_runtime(settings, runtime):
+        endpoint = settings.flag("docker-endpoint") or DOCKER_ENDPOINT
+    else:
+        endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
     return KubeletLayout(
         root=root,
         settings=settings,
-        endpoint=_socket(built_in_endpoint(settings) if built_in else remote),
+        endpoint=_socket(endpoint),
         built_in=built_in,
-        runtime=adapter_for(runtime, built_in=built_in),
+        runtime=CRI_DOCKERD if runtime == DOCKER and not built_in else runtime,
         healthz_url=_healthz(
             settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
             settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
@@ -243,11 +245,6 @@ DOCKER = "docker"
 """Name of the runtime in a Node's ``containerRuntimeVersion``, with dockershim and with cri-dockerd."""
 CRI_DOCKERD = "cri-dockerd"
 DOCKER_ENDPOINT = "unix:///var/run/docker.sock"
-BUILT_IN_RUNTIME_REMOVED = history.DOCKERSHIM_REMOVED
-DOCKER_REMEDY = (
-    "1.23 is the last minor that this node can have in place. Drain it and move it to another runtime first, such as "
-    "containerd, which starts all of its pods anew"
-)
 
 
 def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
@@ -261,22 +258,3 @@ def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
     chosen = settings.flag("container-runtime")
     endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint")
     return chosen == DOCKER or (chosen is None and not endpoint)
-
-
-def built_in_endpoint(settings: Configured) -> str:
-    """Return the endpoint at which dockershim reaches Docker."""
-    return settings.flag("docker-endpoint") or DOCKER_ENDPOINT
-
-
-def adapter_for(runtime: str, *, built_in: bool) -> str:
-    """Return the name of what a kubelet's runtime is reached through."""
-    return CRI_DOCKERD if runtime == DOCKER and not built_in else runtime
-
-
-def built_in_runtime_objection(target: KubeletVersion) -> str:
-    """Return why a kubelet that uses its dockershim cannot become ``target``; empty if it can."""
-    removed = BUILT_IN_RUNTIME_REMOVED
-    if not removed.applies_to(target):
-        return ""
-    cannot = "so that it cannot talk to Docker itself"
-    return f"kubelet {target} has no dockershim ({removed.reference}), {cannot}; {DOCKER_REMEDY}"

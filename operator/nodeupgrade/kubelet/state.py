@@ -38,15 +38,6 @@ class MalformedStateError(ValueError):
     """A value is not of the type that Go reads it as."""
 
 
-def cpu_checksum(document: Document, format_: int) -> int:
-    """Return the checksum of cpu_manager_state in format 1, up to 1.17, or 2.
-
-    Raises:
-        MalformedStateError: it is not in that format.
-    """
-    return fnv1a(_CPU_STATES[format_](document).encode())
-
-
 def memory_checksum(document: Document) -> int:
     """Return the checksum of memory_manager_state.
 
@@ -80,7 +71,7 @@ def cpu_formats(document: Document) -> frozenset[int] | None:
     checksum = document.get("checksum", 0)
     if checksum == 0:
         return frozenset(_CPU_STATES)
-    return frozenset(each for each in _CPU_STATES if _is(checksum, partial(cpu_checksum, document, each)))
+    return frozenset(n for n, state in _CPU_STATES.items() if _is(checksum, partial(_checksum, state, document)))
 
 
 def memory_is_sound(document: Document) -> bool:
@@ -97,6 +88,10 @@ def devices_are_sound(document: Document) -> bool:
 def claims_are_sound(text: str, checksum: object) -> bool:
     """Report whether this is the checksum of the text in dra_manager_state, which is a CRC-32."""
     return crc32(text.encode(errors="replace")) == checksum
+
+
+def _checksum(printed: _Print, value: Any) -> int:
+    return fnv1a(printed(value).encode())
 
 
 def _is(checksum: object, compute: Callable[[], int]) -> bool:

@@ -68,7 +68,7 @@ def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
         elif container.role is Role.SIDECAR and defect.affects(target):
             detail = (
                 f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
-                f"containers again ({defect.reference}, fixed in {defect.fixed_in})"
+                f"containers again ({defect.reference}, fixed in {defect.fixed_after(target)})"
             )
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
