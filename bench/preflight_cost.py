@@ -18,8 +18,8 @@ from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather, readiness
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS

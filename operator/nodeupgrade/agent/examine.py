@@ -31,9 +31,9 @@ from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.cluster import API_SERVER, addresses_of, answering, dependants, exposure_seconds
 from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, prechecked_status, refusal_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod

@@ -28,10 +28,9 @@ from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.budget import is_worth_another
 from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.journal import Journal, Outcome
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.plan import Replacement, RunPlan
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.report import report_of
-from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.node.task_report import refusal_status
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts

@@ -12,9 +12,8 @@ from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.files import NewFile, staged_path
 from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.node.plan import Limits, Replacement, RunPlan, RunRequest
 from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.engine.node.facts.runtime import with_files

@@ -21,7 +21,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.node.request import Replacement
+from nodeupgrade.domain.node.plan import Replacement
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.sources import Reach
 from nodeupgrade.engine.node.node import ReadOnlyNode

@@ -16,7 +16,7 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.request import Replacement, RunRequest
+from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.engine.node.facts import gather, readiness

@@ -5,12 +5,14 @@ nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.files import is_drop_in
+from nodeupgrade.domain.node.files import NewFile, is_drop_in
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import Package
@@ -268,6 +270,10 @@ class RunPlan:
         present |= {container.pod.uid for container in self.baseline.containers}
         return frozenset(present).union(container.pod for container in self.awaited)
 
+    def watched(self) -> Inventory:
+        """Return what was there when the run was planned and has to survive it: no pod of an expendable container."""
+        return self.baseline.without(frozenset(c.pod.uid for c in self.containers if c.expendable))
+
     def to_recreate(self) -> tuple[ContainerInstance, ...]:
         """Return the containers of the static pods that the new kubelet is to replace."""
         return tuple(c for c in self.baseline.running() if c.pod.uid in self.recreated)
@@ -275,3 +281,44 @@ class RunPlan:
     def rewrites(self) -> tuple[PlannedContainer, ...]:
         """Return the containers whose stored hash has to change."""
         return tuple(c for c in self.containers if c.changes)
+
+
+# The request for one attempt: the task's spec and the program that replaces the kubelet. A run is planned from it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """The program that replaces the kubelet."""
+
+    program: PurePosixPath  # its path on the node
+    digest: Digest | None  # digest of its content; None if it vanished
+    takes: int = 0  # bytes that staging it next to the old program will take; 0 once it is staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One attempt to do what a task asks for."""
+
+    spec: TaskSpec
+    run_id: RunId  # id of this attempt
+    replacement: Replacement | Finding  # the new program, or why it is not available
+    staged: str  # path next to the old program from which the new one is swapped in
+    backup: str  # path next to the old program where the old one is kept
+    exposure: float = 0.0  # seconds until a new kubelet has probed every pod of the node
+    boot: BootIdentity | None = None  # the present boot of the node
+    files: tuple[NewFile, ...] = ()  # the files that are to be there together with the new program
+
+    @property
+    def settle(self) -> float:
+        """Return for how many seconds the run watches the containers once the new kubelet runs."""
+        return max(self.spec.verify.settle.total_seconds(), self.exposure)
+
+    @property
+    def limits(self) -> Limits:
+        """Return the run's timeouts."""
+        verify = self.spec.verify
+        return Limits(
+            kubelet_down=verify.kubelet_down_budget.total_seconds(),
+            settle=verify.settle.total_seconds(),
+            shield_hold=verify.shield_hold.total_seconds(),
+        )

@@ -26,13 +26,13 @@ from nodeupgrade.domain.node.plan import (
     ExchangedFile,
     KubeletSwap,
     RunPlan,
+    RunRequest,
     ShieldPlan,
     StaticSource,
     StopHook,
 )
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.report import census
-from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.static_pods import (
     Pins,
@@ -280,11 +280,8 @@ def _longest_grace(facts: NodeFacts) -> float:
 
 
 def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:
-    pods = {pod.ref.uid: pod for pod in facts.pods}
-    for instance in facts.inventory.running():
-        pod = pods.get(instance.pod.uid)
-        container = None if pod is None else pod.container(instance.name)
-        if container is not None and (command := container.stop_command):
+    for instance, _, container in facts.running_containers():
+        if command := container.stop_command:
             yield StopHook(container=instance.id, command=command)
 
 

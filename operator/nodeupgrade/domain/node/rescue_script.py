@@ -136,13 +136,8 @@ def _shield(plan: RunPlan) -> dict[str, str]:
 
 
 def _baseline(plan: RunPlan) -> Iterator[str]:
-    """Yield a command that prints id, PID and start time of each container of the baseline."""
-    expendable = {c.id for c in plan.containers if c.expendable}
-    lines = [
-        f"{c.id} {c.process.pid} {c.process.started}"
-        for c in plan.baseline.running()
-        if c.process is not None and c.id not in expendable
-    ]
+    """Yield a command that prints id, PID and start time of each container that has to survive the run."""
+    lines = [f"{c.id} {c.process.pid} {c.process.started}" for c in plan.watched().running() if c.process is not None]
     if lines:
         yield "\n".join(["    cat <<'.'", *lines, "."])
 

@@ -129,14 +129,9 @@ class Shielded:
     @classmethod
     def of(cls, plan: RunPlan) -> Self:
         """Return what a plan protects. The agent's own pod may end at any time."""
-        expendable = {c.id for c in plan.containers if c.expendable}
-        alone = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}
-        return cls(
-            plan,
-            {c.id: c for c in plan.baseline.running() if c.id not in expendable},
-            {s.id: s for s in plan.baseline.sandboxes if s.ready and s.id not in alone},
-            plan.baseline.shared(),
-        )
+        watched = plan.watched()
+        containers, sandboxes = {c.id: c for c in watched.running()}, {s.id: s for s in watched.sandboxes if s.ready}
+        return cls(plan, containers, sandboxes, plan.baseline.shared())
 
     def harmed_by(
         self,

@@ -54,29 +54,17 @@ class Difference:
 
 def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
     """Return the differences between the plan's baseline and the present inventory that the plan does not permit."""
-    return differences(
-        plan.baseline,
-        now,
-        may_complete=[c.id for c in plan.containers if c.may_complete],
-        expendable=[c.id for c in plan.containers if c.expendable],
-    )
+    return differences(plan.watched(), now, may_complete=[c.id for c in plan.containers if c.may_complete])
 
 
 def differences(
-    before: Inventory,
-    after: Inventory,
-    *,
-    may_complete: Iterable[ContainerId] = (),
-    expendable: Iterable[ContainerId] = (),
+    before: Inventory, after: Inventory, *, may_complete: Iterable[ContainerId] = ()
 ) -> tuple[Difference, ...]:
     """Compare two inventories.
 
     Only instances that were alive before count: dead ones may be garbage-collected at any time, and pods that start
-    afterwards are not damage. Containers that ``may_complete`` may have exited with code 0; those that are
-    ``expendable`` are ignored, with their sandboxes.
+    afterwards are not damage. Containers that ``may_complete`` may have exited with code 0.
     """
-    ignored = frozenset(expendable)
-    unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
     free = frozenset(may_complete)
     containers = {c.id: c for c in after.containers}
     sandboxes = {s.id: s for s in after.sandboxes}
@@ -86,7 +74,6 @@ def differences(
         *(
             d
             for c in before.running()
-            if c.id not in ignored
             for d in _container(
                 c, containers.get(c.id), after, free, own_monitor=c.monitor != monitors.get(c.sandbox_id)
             )
@@ -94,7 +81,7 @@ def differences(
         *(
             d
             for s in before.sandboxes
-            if s.ready and s.id not in completed_pods and s.id not in unwatched
+            if s.ready and s.id not in completed_pods
             for d in _sandbox(s, sandboxes.get(s.id))
         ),
     ]
@@ -258,18 +245,13 @@ def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
 
     Of a process that several instances share, only the runtime knows which of them still run.
     """
-    expendable = {c.id for c in plan.containers if c.expendable}
-    unwatched = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}
+    watched = plan.watched()
     running, ready = {c.id for c in now.running()}, {s.id for s in now.sandboxes if s.ready}
     shared, ended = plan.baseline.shared(), {c.id for c in now.containers if c.state is ContainerState.EXITED}
-    told = {c.id for c in plan.baseline.running() if c.process in shared and c.id in ended and c.sandbox_id in ready}
+    told = {c.id for c in watched.running() if c.process in shared and c.id in ended and c.sandbox_id in ready}
     hidden = [
-        *((c.label, c.process) for c in plan.baseline.running() if c.id not in running | expendable | told),
-        *(
-            (f"{s.pod}{SANDBOX}", s.process)
-            for s in plan.baseline.sandboxes
-            if s.ready and s.id not in ready | unwatched
-        ),
+        *((c.label, c.process) for c in watched.running() if c.id not in running | told),
+        *((f"{s.pod}{SANDBOX}", s.process) for s in watched.sandboxes if s.ready and s.id not in ready),
     ]
     living = alive(process for _, process in hidden if process is not None) if hidden else frozenset()
     return affected_labels(label for label, process in hidden if process in living)

@@ -22,8 +22,10 @@ from nodeupgrade.domain.node.verification import (
     consistent,
     differences,
     hash_differences,
+    unplanned,
 )
 from nodeupgrade.kubelethash import HashValue
+from tests.unit.domain.node.shielded import shielded_plan
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))
 OLD, NEW = StoredHashes(container=HashValue("01d")), StoredHashes(container=HashValue("2e2"))
@@ -63,8 +65,9 @@ def told(after: Inventory, *, may_complete: tuple[ContainerId, ...] = ()) -> lis
 
 @pytest.mark.parametrize("after", [Inventory(), Inventory(containers=(EXITED,))], ids=["gone", "ended"])
 def test_what_becomes_of_the_agents_own_pod_does_not_count(after: Inventory) -> None:
+    plan = replace(shielded_plan(), baseline=BEFORE, containers=(replace(PLANNED, expendable=True),))
     assert differences(BEFORE, after) != ()
-    assert differences(BEFORE, after, expendable=[MAIN.id]) == ()
+    assert unplanned(plan, after) == ()
 
 
 def test_the_same_instances_are_no_difference() -> None:

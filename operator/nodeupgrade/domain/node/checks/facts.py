@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
@@ -181,12 +181,6 @@ class NodeFacts:
     def gates(self) -> Mapping[str, bool]:
         """Return the feature gates that are set in it."""
         return self.readiness.layout.gates
-
-    @property
-    def kubelet_ran(self) -> timedelta | None:
-        """Return for how long the kubelet has run; ``None`` if that is not known."""
-        since = self.kubelet.since
-        return None if since is None else self.now - datetime.fromtimestamp(since, UTC)
 
     @property
     def admission(self) -> Admission:

@@ -5,7 +5,7 @@ A hash that cannot be reproduced for the running kubelet must never be rewritten
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import HashMode, SocketMountPolicy
@@ -70,14 +70,15 @@ def accepted_hashes_were_compared(facts: Proof) -> Iterator[Found]:
     A kubelet that does not accept them ends these containers as soon as it synchronises their pods. So that they run
     beside a kubelet which has synchronised every pod shows that it accepts them, also after a rollback.
     """
-    current, ran = facts.node.current, facts.node.kubelet_ran
+    current, since = facts.node.current, facts.node.kubelet.since
+    ran = None if since is None else facts.node.now - datetime.fromtimestamp(since, UTC)
     own = None if current is None else current.series
     others = [c for c in facts.rewriting.containers if c.compared and c.written_by not in {own, None}]
     if others and (ran is None or ran < COMPARED_WITHIN):
-        since = "an unknown time" if ran is None else f"{max(ran.total_seconds(), 0):.0f}s"
+        age = "an unknown time" if ran is None else f"{max(ran.total_seconds(), 0):.0f}s"
         more = f", like {counted(len(others) - 1, 'other container')}" if len(others) > 1 else ""
         detail = (
-            f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {since} "
+            f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {age} "
             f"ago, and that it accepts such hashes shows once it has run for {COMPARED_WITHIN.total_seconds():.0f}s"
         )
         yield others[0].label, detail

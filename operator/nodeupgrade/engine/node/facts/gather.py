@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
@@ -18,7 +19,7 @@ from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.own_uids import RECORD, OwnUids
-from nodeupgrade.domain.node.request import RunRequest
+from nodeupgrade.domain.node.plan import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
@@ -311,14 +312,14 @@ def accepted_arguments(
     kubelet: Kubelet, words: tuple[str, ...], request: RunRequest, program: PurePosixPath
 ) -> tuple[Arguments, int, str]:
     """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
-    remove = set(request.spec.kubelet.remove_flags)
+    remove, strips = set(request.spec.kubelet.remove_flags), request.spec.kubelet.flag_policy is FlagPolicy.STRIP
     for _ in range(STRIPPED_FLAGS_LIMIT):
         arguments = adapt(words, target=request.spec.target, remove=remove)
         try:
             status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:
             return arguments, 1, str(error)
-        flag = rejected_flag(output) if status != 0 and request.strips_flags else None
+        flag = rejected_flag(output) if status != 0 and strips else None
         if flag is None or flag in remove:
             return arguments, status, output
         remove.add(flag)

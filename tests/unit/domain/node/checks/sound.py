@@ -22,7 +22,7 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.request import Replacement, RunRequest
+from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import (
     NextStart,
     RestartHazards,
