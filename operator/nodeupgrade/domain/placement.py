@@ -14,7 +14,7 @@ from nodeupgrade.domain.pods import NodeSelectorTerm, Pod, Toleration
 
 
 def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Report whether a label selector, which must not be empty, matches."""
+    """Report whether a label selector matches; an empty one matches everything."""
     expected = (selector.match_labels or {}).items()
     return all(labels.get(key) == value for key, value in expected) and all(
         meets(requirement, labels) for requirement in selector.match_expressions
@@ -43,7 +43,7 @@ def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
 
 def unmet_placement(pod: Pod, node: NodeView) -> str | None:
     """Describe the node selector or required node affinity that the node does not meet; None if it meets both."""
-    for key, value in pod.node_selector.items():
+    for key, value in (pod.spec.get("nodeSelector") or {}).items():
         if (has := node.labels.get(key)) != value:
             shown = f"no label {key}" if has is None else f"{key}={has}"
             return f"its node selector wants {key}={value} and the node has {shown}"

@@ -178,11 +178,6 @@ class Pod:
         return exposure(dict(self.raw))
 
     @property
-    def node_selector(self) -> Mapping[str, str]:
-        """Labels that its node must have."""
-        return self.spec.get("nodeSelector") or {}
-
-    @property
     def affinity(self) -> tuple[NodeSelectorTerm, ...] | None:
         """Terms of its required node affinity, one of which the node must match; None if it has none."""
         affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}

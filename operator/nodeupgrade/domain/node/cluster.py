@@ -8,9 +8,9 @@ from math import ceil
 from urllib.parse import quote
 
 from nodeupgrade.api.json import Json, from_json
-from nodeupgrade.api.upgrade.nodes import Requirement
+from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.domain.node.departures import longest_exposure
-from nodeupgrade.domain.placement import meets
+from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.probe_delay import MARGIN
 
@@ -106,16 +106,11 @@ class Budget:
     namespace: str
     name: str
     spare: int  # how many more of its pods may be unready
-    selector: Json | None  # selects its pods; None if it selects none
+    selector: LabelSelector | None  # selects its pods; None if it selects none
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Report whether it is about a pod with these labels."""
-        if self.selector is None or namespace != self.namespace:
-            return False
-        required = (self.selector.get("matchLabels") or {}).items()
-        return all(labels.get(key) == value for key, value in required) and all(
-            meets(from_json(Requirement, each), labels) for each in self.selector.get("matchExpressions") or ()
-        )
+        return self.selector is not None and namespace == self.namespace and matches_labels(self.selector, labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +140,7 @@ def _budgets(body: Json) -> Iterator[Budget]:
         namespace=str(metadata["namespace"]),
         name=str(metadata["name"]),
         spare=int((body.get("status") or {}).get("disruptionsAllowed") or 0),
-        selector=selector if selects else None,
+        selector=from_json(LabelSelector, selector) if selects else None,
     )
 
 

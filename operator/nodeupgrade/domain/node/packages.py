@@ -131,7 +131,7 @@ def owner_by_dpkg(
     Args:
         lists: each package's list of files: ``info/NAME[:ARCHITECTURE].list``.
         diversions: three lines for each file that packages install elsewhere: its name, the other name, by whom.
-        status: what dpkg knows of every package.
+        status: what dpkg knows of every package; one that is not on record is not held.
     """
     names = listed_as(program)
     wanted = frozenset(str(name).encode() for name in names)
@@ -140,13 +140,7 @@ def owner_by_dpkg(
     if not owner or wanted & frozenset(diverted):
         return None
     name, _, architecture = owner.partition(":")
-    return _as_recorded(name, architecture, status)
-
-
-def _as_recorded(name: str, architecture: str, status: bytes) -> Package:
-    """Return a package with its version and whether it is held; one that is not on record is not."""
-    found = record_of(status, name, architecture)
-    if found is None:
+    if (found := record_of(status, name, architecture)) is None:
         return Package(manager=DPKG, name=name)
     held = found.selection == HELD
     return Package(manager=DPKG, name=name, version=found.version, architecture=found.architecture, held=held)

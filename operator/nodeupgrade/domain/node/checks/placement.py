@@ -117,12 +117,13 @@ def _too_many(name: str, requested: int, given: int, source: str, *, critical: b
     if name == PODS:
         what = f"{counted(requested, 'pod')} are on the node and {given} would be admitted {source}"
     else:
-        what = f"its pods ask for {_text(name, requested)} of {name} and {_text(name, given)} would be there {source}"
+        what = f"its pods ask for {shown(name, requested)} of {name} and {shown(name, given)} would be there {source}"
     how = f"OutOf{name}, or Preempting to make room for critical ones" if critical else f"OutOf{name}"
     return f"{what}, so any start of a kubelet would kill some of them ({how})"
 
 
-def _text(name: str, amount: int) -> str:
+def shown(name: str, amount: int) -> str:
+    """Return an amount of a resource for messages."""
     if name == CPU:
         return f"{amount / 1000:g}"
     return f"{amount / 1024**2:.0f}Mi" if name in {MEMORY, STORAGE} or name.startswith(HUGE_PAGES) else str(amount)
@@ -200,7 +201,7 @@ def amounts(listed: Mapping[str, Any] | None) -> Amounts:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    return Amounts({name: _units(name, str(value)) for name, value in (listed or {}).items()})
+    return Amounts({name: units(name, str(value)) for name, value in (listed or {}).items()})
 
 
 def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
@@ -252,7 +253,7 @@ def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
         ValueError: a setting cannot be parsed.
     """
     given = Amounts(capacity)
-    for kept in (_reserved(settings), _eviction(settings, capacity)):
+    for kept in (reserved(settings), _eviction(settings, capacity)):
         given.subtract({name: amount for name, amount in kept.items() if name in capacity})
     for name in capacity:
         if name.startswith(HUGE_PAGES):
@@ -261,7 +262,12 @@ def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
     return given
 
 
-def _reserved(settings: Configured) -> Amounts:
+def reserved(settings: Configured) -> Amounts:
+    """Return what a kubelet with these settings keeps for itself and for the system.
+
+    Raises:
+        ValueError: a setting cannot be parsed.
+    """
     system = settings.amounts("system-reserved", "systemReserved") or {}
     kube = settings.amounts("kube-reserved", "kubeReserved") or {}
     if listed := settings.text("reserved-cpus", "reservedSystemCPUs"):
@@ -277,7 +283,7 @@ def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
     kept = {name: given[signal] for name, signal in _EVICTED.items() if signal in given}
     return Amounts(
         {
-            name: floor(threshold(text, capacity[name])) if text.endswith("%") else _units(name, text)
+            name: floor(threshold(text, capacity[name])) if text.endswith("%") else units(name, text)
             for name, text in kept.items()
         }
     )
@@ -289,7 +295,7 @@ def _requested(holder: Json) -> Amounts:
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def _units(resource: str, text: str) -> int:
+def units(resource: str, text: str) -> int:
     """Parse one amount; kubelets round up."""
     amount = resource_amount(text) * (1000 if resource == CPU else 1)
     return -(-amount.numerator // amount.denominator)

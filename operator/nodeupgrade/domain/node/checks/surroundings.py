@@ -9,11 +9,11 @@ from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
+from nodeupgrade.domain.node.checks.placement import MEMORY, reserved, shown, units
 from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.packages import DPKG, PROGRAM, DpkgState, Package
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelethash import resource_amount
 
 
 def holds_package(facts: NodeFacts) -> bool:
@@ -184,10 +184,11 @@ def limit_covers_usage(facts: NodeFacts) -> Iterator[Found]:
         return
     sinks = limit is not None and (cgroups.limit is None or limit < cgroups.limit)
     if limit is not None and sinks and cgroups.used > limit:
-        before = "no limit" if cgroups.limit is None else _text(cgroups.limit)
+        before = "no limit" if cgroups.limit is None else shown(MEMORY, cgroups.limit)
+        used, lowered = shown(MEMORY, cgroups.used), shown(MEMORY, limit)
         yield (
-            f"the pods use {_text(cgroups.used)} of memory under {before}, and a kubelet with the configuration on "
-            f"disk (kubeReserved and systemReserved) would limit them to {_text(limit)}, so the kernel would end some"
+            f"the pods use {used} of memory under {before}, and a kubelet with the configuration on "
+            f"disk (kubeReserved and systemReserved) would limit them to {lowered}, so the kernel would end some"
         )
 
 
@@ -204,20 +205,8 @@ def _limit(facts: NodeFacts) -> int | None:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    capacity = ((facts.node.get("status") or {}).get("capacity") or {}).get("memory")
-    if capacity is None:
-        return None
-    kept = (("system-reserved", "systemReserved"), ("kube-reserved", "kubeReserved"))
-    reserved = (facts.settings.amounts(flag, key) or {} for flag, key in kept)
-    return _bytes(capacity) - sum(_bytes(amounts.get("memory", "0")) for amounts in reserved)
-
-
-def _bytes(text: object) -> int:
-    return int(resource_amount(str(text)))
-
-
-def _text(amount: int) -> str:
-    return f"{amount / 1024**2:.0f}Mi"
+    capacity = ((facts.node.get("status") or {}).get("capacity") or {}).get(MEMORY)
+    return None if capacity is None else units(MEMORY, str(capacity)) - reserved(facts.settings)[MEMORY]
 
 
 @check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
