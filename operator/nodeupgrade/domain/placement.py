@@ -6,11 +6,16 @@ was harmless until now becomes fatal with any kubelet restart, ours included.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
+from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
 from nodeupgrade.domain.nodes import NodeView, Taint
-from nodeupgrade.domain.pods import NodeSelectorTerm, Pod, Toleration
+from nodeupgrade.domain.pods import Pod
+
+Term = tuple[list[Requirement], list[Requirement]]
+"""What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
 
 
 def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -47,9 +52,13 @@ def unmet_placement(pod: Pod, node: NodeView) -> str | None:
         if (has := node.labels.get(key)) != value:
             shown = f"no label {key}" if has is None else f"{key}={has}"
             return f"its node selector wants {key}={value} and the node has {shown}"
-    if pod.affinity is None or any(_meets_term(term, node) for term in pod.affinity):
+    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    if (required := affinity.get("requiredDuringSchedulingIgnoredDuringExecution")) is None:
         return None
-    return f"its required node affinity ({_rendered(pod.affinity)}) matches no label of the node"
+    terms = [_term(each) for each in required.get("nodeSelectorTerms") or ()]
+    if any(_meets_term(term, node) for term in terms):
+        return None
+    return f"its required node affinity ({_rendered(terms)}) matches no label of the node"
 
 
 def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
@@ -57,27 +66,30 @@ def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
     if pod.mirror:
         return None
     fatal = (taint for taint in node.taints if taint.effect == "NoExecute")
-    return next((taint for taint in fatal if not any(_tolerates(t, taint) for t in pod.tolerations)), None)
+    return next((taint for taint in fatal if not any(_tolerates(t, taint) for t in _tolerations(pod))), None)
 
 
 def tolerated_seconds(pod: Pod, taint: Taint) -> float:
     """Return for how long a pod stays on a node that gets a NoExecute taint: 0 if it does not tolerate it."""
     if pod.mirror:
         return math.inf
-    toleration = next((each for each in pod.tolerations if _tolerates(each, taint)), None)
+    toleration = next((each for each in _tolerations(pod) if _tolerates(each, taint)), None)
     if toleration is None:
         return 0
-    return math.inf if toleration.toleration_seconds is None else max(0, toleration.toleration_seconds)
+    seconds = toleration.get("tolerationSeconds")
+    return math.inf if seconds is None else max(0, int(seconds))
 
 
-def _meets_term(term: NodeSelectorTerm, node: NodeView) -> bool:
+def _term(body: Json) -> Term:
+    found = (body.get("matchExpressions") or (), body.get("matchFields") or ())
+    expressions, fields = ([from_json(Requirement, each) for each in listed] for listed in found)
+    return expressions, fields
+
+
+def _meets_term(term: Term, node: NodeView) -> bool:
     """An empty term matches nothing (k8s.io/component-helpers/scheduling/corev1/nodeaffinity)."""
-    if not term.match_expressions and not term.match_fields:
-        return False
-    fields = {"metadata.name": node.name}
-    return all(meets(r, node.labels) for r in term.match_expressions) and all(
-        meets(r, fields) for r in term.match_fields
-    )
+    by_kind = zip(term, (node.labels, {"metadata.name": node.name}), strict=True)
+    return any(term) and all(meets(each, values) for requirements, values in by_kind for each in requirements)
 
 
 def _compare(value: str | None, requirement: Requirement) -> int:
@@ -89,18 +101,19 @@ def _compare(value: str | None, requirement: Requirement) -> int:
     return (have > want) - (have < want)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
+def _tolerations(pod: Pod) -> tuple[Json, ...]:
+    return tuple(pod.spec.get("tolerations") or ())
+
+
+def _tolerates(toleration: Json, taint: Taint) -> bool:
+    key, operator, value, effect = (toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
+    if effect not in {"", taint.effect} or key not in {"", taint.key}:
         return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.key != "" and toleration.operator in {"", "Equal"} and toleration.value == taint.value
+    return operator == "Exists" or (key != "" and operator in {"", "Equal"} and value == taint.value)
 
 
-def _rendered(terms: tuple[NodeSelectorTerm, ...]) -> str:
+def _rendered(terms: Iterable[Term]) -> str:
     def words(requirement: Requirement) -> str:
         return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
 
-    return " or ".join(
-        " and ".join(map(words, (*term.match_expressions, *term.match_fields))) or "nothing" for term in terms
-    )
+    return " or ".join(" and ".join(map(words, chain(*term))) or "nothing" for term in terms)

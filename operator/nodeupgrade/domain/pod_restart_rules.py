@@ -28,10 +28,6 @@ class ExitRule:
     listed: bool = True  # whether it applies to these codes, or to all others
     whole_pod: bool = False  # whether it restarts all containers of the pod, or only its own
 
-    def applies(self, exit_code: int) -> bool:
-        """Report whether it is about this exit code."""
-        return (exit_code in self.codes) is self.listed
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuledContainer:
@@ -43,7 +39,7 @@ class RuledContainer:
 
     def rule_for(self, exit_code: int) -> ExitRule | None:
         """Return the rule for an exit code; ``None`` if the restart policy decides."""
-        return next((rule for rule in self.rules if rule.applies(exit_code)), None)
+        return next((rule for rule in self.rules if (exit_code in rule.codes) is rule.listed), None)
 
 
 def ruled(pods: Iterable[Pod], *, whole_pods: bool = True) -> tuple[RuledContainer, ...]:

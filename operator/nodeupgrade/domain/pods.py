@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
-from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.hazards import Finding, pod_of
 from nodeupgrade.kubelet.probe_delay import exposure
@@ -55,25 +54,6 @@ class PodContainer:
         if command == _command(lifecycle.get("postStart")) or any(_may_become(probe, command) for probe in probes):
             return ()
         return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """A toleration of a pod."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None  # for how long; None for ever
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSelectorTerm:
-    """Requirements on labels and on fields (only ``metadata.name`` exists); all must be met."""
-
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,19 +156,6 @@ class Pod:
     def exposure(self) -> timedelta:
         """How long a freshly started kubelet may need to probe it."""
         return exposure(dict(self.raw))
-
-    @property
-    def affinity(self) -> tuple[NodeSelectorTerm, ...] | None:
-        """Terms of its required node affinity, one of which the node must match; None if it has none."""
-        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
-        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-        terms = (required or {}).get("nodeSelectorTerms") or ()
-        return None if required is None else tuple(from_json(NodeSelectorTerm, term) for term in terms)
-
-    @property
-    def tolerations(self) -> tuple[Toleration, ...]:
-        """Its tolerations."""
-        return tuple(from_json(Toleration, each) for each in self.spec.get("tolerations") or ())
 
     @property
     def metadata(self) -> Json:

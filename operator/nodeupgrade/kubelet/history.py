@@ -278,19 +278,22 @@ STAGED_VOLUMES_MOVED = MinorChange(
     pull(107065),
     "CSI drivers stage volumes in a directory that is named after driver and volume, not after the PV.",
 )
+_MIGRATIONS = (
+    ("kubernetes.io/cinder", 21, 98538, "CSIMigrationOpenStack"),
+    ("kubernetes.io/aws-ebs", 23, 106098, "CSIMigrationAWS"),
+    ("kubernetes.io/gce-pd", 23, 104722, "CSIMigrationGCE"),
+    ("kubernetes.io/azure-disk", 23, 104670, "CSIMigrationAzureDisk"),
+    ("kubernetes.io/azure-file", 24, 105070, "CSIMigrationAzureFile"),
+    ("kubernetes.io/vsphere-volume", 25, 103523, "CSIMigrationvSphere"),
+    ("kubernetes.io/portworx-volume", 31, 125016, "CSIMigrationPortworx"),
+)
 CSI_MIGRATIONS: Mapping[str, MinorChange] = {
     plugin: MinorChange(first, pull(number), f"The CSI driver takes over volumes of the plugin `{plugin}` by default.")
-    for plugin, first, number in (
-        ("kubernetes.io/cinder", 21, 98538),
-        ("kubernetes.io/aws-ebs", 23, 106098),
-        ("kubernetes.io/gce-pd", 23, 104722),
-        ("kubernetes.io/azure-disk", 23, 104670),
-        ("kubernetes.io/azure-file", 24, 105070),
-        ("kubernetes.io/vsphere-volume", 25, 103523),
-        ("kubernetes.io/portworx-volume", 31, 125016),
-    )
+    for plugin, first, number, _ in _MIGRATIONS
 }
 """Plugins whose volumes a CSI driver takes over, by name."""
+CSI_MIGRATION_GATES: Mapping[str, str] = {plugin: gate for plugin, _, _, gate in _MIGRATIONS}
+"""Gates by which the migration of a plugin may be postponed."""
 
 VOLUME_PLUGINS_REMOVED: Mapping[str, MinorChange] = {
     plugin: MinorChange(first, pull(number), f"The volume plugin `{plugin}` is removed.")

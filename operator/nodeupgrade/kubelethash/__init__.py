@@ -3,8 +3,7 @@
 Imports nothing else of this project, so that it can be published alone.
 """
 
-from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
-from .eras import Era, era_of
+from .changes import NEWEST_MINOR, OLDEST_MINOR, Era, MinorChange, era_of, known_kubelets
 from .errors import HashError, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .eras import BEGAN_WITH, Era, era_of, supported_minor
+from .changes import BEGAN_WITH, Era, era_of, supported_minor
 from .go.digest import HashValue
 from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container

@@ -6,8 +6,7 @@ Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObjec
 from collections.abc import Iterable, Mapping
 
 from . import changes
-from .changes import known_kubelets
-from .eras import Era, era_of_minor, supported_minor
+from .changes import Era, era_of_minor, known_kubelets, supported_minor
 from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
 from .go import gojson, spew, values
 from .go.digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from . import changes
-from .eras import supported_minor
+from .changes import supported_minor
 from .errors import Misfit, UnreadablePod
 from .go import values
 from .version import KubeletVersion

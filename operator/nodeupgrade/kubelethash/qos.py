@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from . import changes
-from .eras import supported_minor
+from .changes import supported_minor
 from .errors import Misfit, UnreadablePod
 from .go import values
 from .pods import Container, Pod, container_name, init_containers, pod_name, pod_spec, regular_containers

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from . import changes
-from .eras import supported_minor
+from .changes import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
 from .go.quantity import resource_amount

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from . import changes
-from .eras import supported_minor
+from .changes import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
 from .version import KubeletVersion

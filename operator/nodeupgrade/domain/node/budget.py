@@ -91,11 +91,8 @@ def _stopped(journal: Journal) -> bool:
 
 def is_worth_another(journal: Journal) -> bool:
     """Report whether another attempt may succeed: containers changed between planning and the kubelet's stop."""
-    match report_of(journal):
-        case RunReport(outcome=Outcome.ROLLED_BACK, reason=Reason.INVENTORY_CHANGED):
-            return True
-        case _:
-            return False
+    report, wanted = report_of(journal), (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    return report is not None and (report.outcome, report.reason) == wanted
 
 
 def _own_share(journal: Journal) -> RunReport | None:

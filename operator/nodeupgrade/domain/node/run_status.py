@@ -112,11 +112,6 @@ def _hazard(group: Group) -> ReportedHazard:
     )
 
 
-def some(names: tuple[str, ...]) -> str:
-    """Return the first few names, and how many more there are."""
-    return named(names, TOLD)
-
-
 def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
     steps = [record for record in journal.records if record.step is not None]
     failure = next((record for record in steps if record.mark in _BACKWARD), None)
@@ -160,7 +155,7 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
             if summary.recreated:
-                restarted = f"{restarted}, replaced on request: {some(summary.recreated)}"
+                restarted = f"{restarted}, replaced on request: {named(summary.recreated, TOLD)}"
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
@@ -173,13 +168,13 @@ def _unchanged(summary: RunReport) -> str:
         ("replaced on request", summary.recreated),
         ("ended by themselves or with their pod", summary.ended),
     )
-    rewriting = [f"{how}: {some(names)}" for how, names in others if names]
+    rewriting = [f"{how}: {named(names, TOLD)}" for how, names in others if names]
     if not rewriting:
         return f"all {summary.baseline} containers are the same instances"
     same = summary.baseline - len(summary.ended) - len(summary.recreated)
     if summary.with_runtime:
         rewriting.append(
-            f"of these, when their connection to the restarted runtime broke: {some(summary.with_runtime)}"
+            f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, TOLD)}"
         )
     return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(rewriting)}"
 
@@ -191,7 +186,7 @@ def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
     began_again = {*summary.ended, *summary.listed}
     holders = (c for c in plan.containers if c.sockets and not c.expendable and c.label not in began_again)
     pods = tuple(dict.fromkeys(str(container.pod) for container in holders))
-    return f"; restart these pods, which have the runtime's former socket mounted: {some(pods)}" if pods else ""
+    return f"; restart these pods, which have the runtime's former socket mounted: {named(pods, TOLD)}" if pods else ""
 
 
 def _restarts(summary: RunReport) -> str | None:
@@ -199,7 +194,7 @@ def _restarts(summary: RunReport) -> str | None:
     if not summary.listed and not summary.restarted:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
-    return f"{count}, changed: {some(summary.listed)}"
+    return f"{count}, changed: {named(summary.listed, TOLD)}"
 
 
 def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ...]:

@@ -14,12 +14,12 @@ from nodeupgrade.api.task.status import (
 )
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
-from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import as_planned
-from nodeupgrade.domain.node.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status, some
+from nodeupgrade.domain.node.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status
 
 _UNTOUCHED = "node untouched: "
 
@@ -118,7 +118,7 @@ def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
     """Return the message with the pods that were or are unready: the first few, and never truncated."""
     meanwhile = tuple(sorted(flaps.flapped)) if status.phase is TaskPhase.SUCCEEDED else ()
     told = {"reported unready meanwhile": meanwhile, "unready although their containers run on": flaps.unready}
-    suffix = "".join(f"; {what}: {some(names)}" for what, names in told.items() if names)
+    suffix = "".join(f"; {what}: {named(names, TOLD)}" for what, names in told.items() if names)
     if status.message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH * 3 // 4:
         return status.message
     return f"{shorten(status.message, MESSAGE_LENGTH - len(suffix))}{suffix}"

@@ -15,7 +15,7 @@ from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.api.values import render_duration
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.kubelethash.eras import supported_minor
+from nodeupgrade.kubelethash.changes import supported_minor
 from nodeupgrade.kubelethash.errors import UnsupportedKubelet
 
 _TOP = ("apiVersion", "kind", "metadata", "spec", "status")

@@ -49,16 +49,6 @@ def volumes_of(pod: Pod) -> Iterator[Json]:
 
 
 CSI = "kubernetes.io/csi"
-MIGRATION_GATES = {
-    "kubernetes.io/cinder": "CSIMigrationOpenStack",
-    "kubernetes.io/aws-ebs": "CSIMigrationAWS",
-    "kubernetes.io/gce-pd": "CSIMigrationGCE",
-    "kubernetes.io/azure-disk": "CSIMigrationAzureDisk",
-    "kubernetes.io/azure-file": "CSIMigrationAzureFile",
-    "kubernetes.io/vsphere-volume": "CSIMigrationvSphere",
-    "kubernetes.io/portworx-volume": "CSIMigrationPortworx",
-}
-"""Gates by which the migration of a plugin may be postponed."""
 
 
 @check(
@@ -140,7 +130,7 @@ def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> I
 
 
 def _is_migrated(facts: NodeFacts, plugin: str, change: MinorChange) -> bool:
-    gate = facts.gates.get(MIGRATION_GATES[plugin])
+    gate = facts.gates.get(history.CSI_MIGRATION_GATES[plugin])
     return change.begins_between(facts.current, facts.target) and gate is None
 
 
