@@ -13,19 +13,8 @@
 """
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import NodeUpgradeError
+from nodeupgrade.api.values import NodeUpgradeError as NodeUpgradeError  # noqa: PLC0414 - part of this module's interface
 from nodeupgrade.domain.hazards import Finding
-
-__all__ = [
-    "ContainerGone",
-    "Inconsistent",
-    "MetadataConflict",
-    "NodeUpgradeError",
-    "Refused",
-    "StepFailed",
-    "TimedOut",
-    "Transient",
-]
 
 
 class Refused(NodeUpgradeError):

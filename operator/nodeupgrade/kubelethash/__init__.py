@@ -5,7 +5,7 @@ Imports nothing else of this project, so that it can be published alone.
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, Era, MinorChange, era_of, known_kubelets
 from .errors import HashError, UnhashableContainer, UnreadablePod, UnsupportedKubelet
-from .explain import Cause, HashChange, PodChange, explain, explain_pod
+from .explain import HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a
 from .go.quantity import resource_amount
 from .hashing import by_writer, detect, hash_container, hash_manifest_container, hash_without_resources
@@ -18,7 +18,6 @@ from .version import KubeletVersion, series_ranges
 __all__ = [
     "NEWEST_MINOR",
     "OLDEST_MINOR",
-    "Cause",
     "Era",
     "HashChange",
     "HashError",

@@ -14,15 +14,10 @@ class HashError(Exception):
 
 
 class UnsupportedKubelet(HashError):
-    """The tables do not cover the kubelet version, or it is not a Kubernetes version at all.
-
-    Attributes:
-        version: the version as given.
-    """
+    """The tables do not cover the kubelet version, or it is not a Kubernetes version at all."""
 
     def __init__(self, version: str, reason: str) -> None:
         super().__init__(f"cannot hash for kubelet {version} because {reason}")
-        self.version = version
 
 
 class UnhashableContainer(HashError):
@@ -31,7 +26,6 @@ class UnhashableContainer(HashError):
     Attributes:
         container: the container's name; empty if it has none.
         path: the field, as in `resources.limits.cpu` or `env[3].value`; empty for the container itself.
-        reason: what is wrong with it.
     """
 
     def __init__(self, container: str, path: str, reason: str) -> None:
@@ -39,20 +33,17 @@ class UnhashableContainer(HashError):
         super().__init__(f"cannot hash container {container!r} because{where} {reason}")
         self.container = container
         self.path = path
-        self.reason = reason
 
 
 class UnreadablePod(HashError):
     """An object is not shaped like a pod.
 
     Attributes:
-        pod: the object's name; empty if it has none.
         path: the field that is wrong, such as `spec.containers`.
     """
 
     def __init__(self, pod: str, path: str, reason: str) -> None:
         super().__init__(f"cannot read pod {pod!r} because at {path} {reason}")
-        self.pod = pod
         self.path = path
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from .changes import BEGAN_WITH, Era, era_of, supported_minor
 from .go.digest import HashValue
@@ -23,15 +22,6 @@ _HASHED = {
 _INTRODUCED_BY = {era: change.reference for era, change in BEGAN_WITH.items()}
 
 
-class Cause(StrEnum):
-    """Why a hash changes."""
-
-    ALGORITHM = "algorithm"
-    """The two kubelets are of different eras: every hash changes."""
-    FIELDS = "fields"
-    """Both use the same algorithm, but one knows fields of this container that the other does not."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashChange:
     """One container whose hash differs between two kubelets."""
@@ -41,28 +31,25 @@ class HashChange:
     to: KubeletVersion  # the new kubelet
     old: HashValue  # the hash that the old kubelet computes
     new: HashValue  # the hash that the new kubelet computes
-    cause: Cause  # why they differ
-    # for FIELDS, the fields that only the newer of the two kubelets hashes, such as `volumeMounts[].subPathExpr`.
-    # Before era C they count even if the container does not set them.
+    # if both use the same algorithm, the fields of this container that only the newer of the two kubelets hashes, such
+    # as `volumeMounts[].subPathExpr`. Before era C they count even if the container does not set them.
     fields: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """Describe the change in one sentence."""
-        match self.cause:
-            case Cause.ALGORITHM:
-                before, after = era_of(self.from_), era_of(self.to)
-                changes = [_INTRODUCED_BY[era] for era in Era if min(before, after) < era <= max(before, after)]
-                return (
-                    f"kubelet {self.from_.series} hashes {_HASHED[before]}, kubelet {self.to.series} hashes "
-                    f"{_HASHED[after]} ({', '.join(changes)})"
-                )
-            case Cause.FIELDS:
-                older, newer = sorted((self.from_, self.to))
-                unset = ", set or not" if era_of(newer) < Era.C else ""
-                return (
-                    f"kubelet {newer.series} hashes {_listed(self.fields)}{unset}; kubelet {older.series} "
-                    f"does not know {'them' if len(self.fields) > 1 else 'it'}"
-                )
+        if not self.fields:
+            before, after = era_of(self.from_), era_of(self.to)
+            changes = [_INTRODUCED_BY[era] for era in Era if min(before, after) < era <= max(before, after)]
+            return (
+                f"kubelet {self.from_.series} hashes {_HASHED[before]}, kubelet {self.to.series} hashes "
+                f"{_HASHED[after]} ({', '.join(changes)})"
+            )
+        older, newer = sorted((self.from_, self.to))
+        unset = ", set or not" if era_of(newer) < Era.C else ""
+        return (
+            f"kubelet {newer.series} hashes {_listed(self.fields)}{unset}; kubelet {older.series} "
+            f"does not know {'them' if len(self.fields) > 1 else 'it'}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +89,6 @@ def explain(
     old, new = hash_container(container, before), hash_container(container, after)
     if old == new:
         return None
-    same_era = era_of(before) is era_of(after)
     name = container.get("name")
     return HashChange(
         container=name if isinstance(name, str) else "",
@@ -110,8 +96,7 @@ def explain(
         to=after,
         old=old,
         new=new,
-        cause=Cause.FIELDS if same_era else Cause.ALGORITHM,
-        fields=_new_fields(container, before, after) if same_era else (),
+        fields=_new_fields(container, before, after) if era_of(before) is era_of(after) else (),
     )
 
 

@@ -3,13 +3,14 @@
 Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObject` in `pkg/util/hash`.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping
 
 from . import changes
 from .changes import Era, era_of_minor, known_kubelets, supported_minor
 from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
 from .go import gojson, spew, values
-from .go.digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form
+from .go.digest import HashValue, fnv1a, fnv1a_of_printed_bytes, stored_form
 from .version import KubeletVersion
 
 
@@ -69,7 +70,7 @@ def _hash(container: object, minor: int, *, manifest: bool) -> HashValue:
 def _checksum(container: Mapping[str, object], minor: int, *, manifest: bool) -> int:
     match era_of_minor(minor):
         case Era.A:
-            return adler32(spew.container_text(container, minor, manifest=manifest))
+            return zlib.adler32(spew.container_text(container, minor, manifest=manifest))
         case Era.B:
             return fnv1a(spew.container_text(container, minor, manifest=manifest))
         case Era.C:

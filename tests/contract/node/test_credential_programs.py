@@ -14,7 +14,7 @@ import pytest
 
 from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.credential_programs import LARGEST, CredentialPrograms
-from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
+from nodeupgrade.kubelet.credentials import CredentialProgram, CredentialProgramError
 from tests.contract.node.test_dry_run import PYTHON, running
 
 pytestmark = pytest.mark.real
@@ -209,7 +209,7 @@ def test_who_ends_takes_it_along(place: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms\n"
-        "from nodeupgrade.kubelet.credential_program import CredentialProgram\n"
+        "from nodeupgrade.kubelet.credentials import CredentialProgram\n"
         f"p = CredentialProgram(api_version={API!r}, command={str(place / 'print')!r})\n"
         "CredentialPrograms(Path('/'), (sys.executable, '-I', '-S'), seconds=60).printed(p, {'PATH': '/bin'})\n"
     )

@@ -28,7 +28,7 @@ from nodeupgrade.domain.node.systemd_units import OWN_CHANGE
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.kubelet.credential_program import Printed
+from nodeupgrade.kubelet.credentials import Printed
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
 from nodeupgrade.ports.kubelet import Answer
 from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint

@@ -7,8 +7,7 @@ from typing import Protocol
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.kubelet.credential_program import CredentialProgramError, Printed, environment, printed
-from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.credentials import CredentialProgramError, Printed, environment, parse, printed
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kubelet import AsKubelet, Kubelet

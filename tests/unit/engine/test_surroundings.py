@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.checks.facts import Daemon, NodeFacts, PodCgroups, VolumeClaim
+from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, VolumeClaim
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
@@ -181,7 +181,7 @@ def test_a_node_that_shows_nothing_is_no_finding() -> None:
 
 
 def test_a_daemon_is_what_init_has_adopted() -> None:
-    assert look_at_surroundings(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
+    assert look_at_surroundings(Host(), known()).daemons == ("gluster (fs) d (9)",)
 
 
 def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
@@ -189,7 +189,7 @@ def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
         f"{GROUPS}/systemd/system.slice/kubelet.service/cgroup.procs": b"9\n", "/proc/9/stat": FILES["/proc/9/stat"],
     }  # fmt: skip
 
-    assert [daemon.pid for daemon in look_at_surroundings(Host(files=files), known()).daemons] == [9]
+    assert [daemon.split()[-1] for daemon in look_at_surroundings(Host(files=files), known()).daemons] == ["(9)"]
 
 
 def cgroups(files: Mapping[str, bytes], **given: Any) -> PodCgroups:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.kubelethash import Cause, KubeletVersion, detect, explain, hash_container
+from nodeupgrade.kubelethash import KubeletVersion, detect, era_of, explain, hash_container
 from tests.unit.kubelethash.containers import (
     CONTAINERS,
     MINORS,
@@ -41,7 +41,7 @@ def test_explain_is_empty_exactly_when_the_hashes_agree(container: dict[str, Any
     assert (change is None) == (hashed(container, one) == hashed(container, other))
     if change is not None:
         assert (change.old, change.new) == (hashed(container, one), hashed(container, other))
-        assert bool(change.fields) == (change.cause is Cause.FIELDS)
+        assert bool(change.fields) == (era_of(change.from_) is era_of(change.to))
 
 
 @given(CONTAINERS, MINORS, MINORS)

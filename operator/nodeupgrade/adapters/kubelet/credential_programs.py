@@ -24,15 +24,16 @@ from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.adapters.kubelet import cell
 from nodeupgrade.adapters.kubelet.identity import Given, Source
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.kubelet.credential_program import (
+from nodeupgrade.kubelet.credentials import (
     CredentialProgram,
     CredentialProgramError,
+    Credentials,
     Printed,
     environment,
     places,
     printed,
+    with_printed,
 )
-from nodeupgrade.kubelet.credentials import Credentials, with_printed
 
 log = structlog.get_logger()
 

@@ -123,7 +123,7 @@ def _change_entry(change: HashChange) -> Entry:
         "container": change.container,
         "from": str(change.old),
         "to": str(change.new),
-        "cause": str(change.cause),
+        "cause": "fields" if change.fields else "algorithm",
         "fields": list(change.fields),
         "because": change.sentence(),
     }

@@ -12,7 +12,7 @@ from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.files import NewFile, is_drop_in
+from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import Package
@@ -133,11 +133,6 @@ class ExchangedFile:
     backup: str  # where the old file is kept until the run is over
     before: Digest | None  # digest of the old file; None if there was none
     after: Digest  # digest of the new file
-
-    @property
-    def of_unit(self) -> bool:
-        """Whether systemd reads it, and has to be told."""
-        return is_drop_in(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ class Examination:
     static: StaticPods  # the static pods
     rewriting: Rewriting  # the hashes that would be written; empty if one of the versions is not supported
     pins: Pins  # what would be done about the UIDs in manifests
+    agents: frozenset[PodUid]  # the pods of this run's agent, which exist only for the run
     refusals: tuple[Finding, ...]  # the findings that forbid the run
     gates: Mapping[str, bool]  # the running kubelet's feature gates
     accepted: tuple[Finding, ...] = ()  # the findings that would, had the NodeUpgrade not accepted their checks
@@ -86,17 +87,11 @@ class Examination:
         return (*self.refusals, *self.warnings)
 
     @property
-    def agents(self) -> frozenset[PodUid]:
-        """Return the pods of this run's agent, which exist only for the run."""
-        return agents_of(self.request.run_id, self.facts.pods)
-
-    @property
     def census(self) -> HashCensus:
         """Return how many running containers carry which kubelet's hash; those of the agent do not count."""
         found = ((c.pod.uid, c.written_by) for c in self.rewriting.containers if c.written_by is not None)
         unproven = ((each.pod, each.written_by) for each in self.rewriting.unproven)
-        agents = self.agents
-        return census((kubelet for pod, kubelet in (*found, *unproven) if pod not in agents), self.facts.now)
+        return census((kubelet for pod, kubelet in (*found, *unproven) if pod not in self.agents), self.facts.now)
 
 
 def examine(
@@ -114,22 +109,22 @@ def examine(
     rewriting = _rewriting(facts, to_target)
     pins, unpinned = _pins(facts, static, layout)
     facts = replace(facts, recreated=pins.recreated)
+    agents = agents_of(request.run_id, facts.pods)
+    proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=agents)
+    found = with_owners(registry.refusals(facts, proof), facts.pods)
     examination = Examination(
         request=request,
         facts=facts,
         static=static,
         rewriting=rewriting,
         pins=pins,
-        refusals=(),
+        agents=agents,
+        refusals=tuple(finding for finding in found if finding.forbids),
+        accepted=tuple(finding for finding in found if not finding.forbids),
         gates=layout.gates,
         to_target=to_target,
     )
-    agents = examination.agents
-    proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=agents)
-    found = with_owners(registry.refusals(facts, proof), facts.pods)
-    refusals = tuple(finding for finding in found if finding.forbids)
-    examination = replace(examination, refusals=refusals, accepted=tuple(each for each in found if not each.forbids))
-    if refusals:
+    if examination.refusals:
         return examination
     plan = _plan(examination, layout)
     return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))

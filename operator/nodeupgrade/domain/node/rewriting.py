@@ -50,28 +50,12 @@ class Rewriting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Old:
-    """The running kubelet, and the versions whose hashes it accepts besides its own."""
+class _Kubelets:
+    """The running kubelet, the versions whose hashes it accepts besides its own, and the new kubelet."""
 
-    kubelet: KubeletVersion
+    current: KubeletVersion
     also: tuple[KubeletVersion, ...]
-
-    @property
-    def accepted(self) -> tuple[KubeletVersion, ...]:
-        """Return the versions whose hashes it accepts, its own first."""
-        return (self.kubelet, *self.also)
-
-
-@dataclass(frozen=True, slots=True)
-class _Next:
-    """A pod as the new kubelet sees it."""
-
-    pod: Pod
-    kubelet: KubeletVersion
-
-    def container(self, spec: PodContainer) -> PodContainer:
-        """Return a container of the pod as the new kubelet sees it."""
-        return self.pod.container(spec.name) or spec
+    target: KubeletVersion
 
 
 def plan_rewriting(
@@ -95,7 +79,7 @@ def plan_rewriting(
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
     after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
-    old = _Old(current, tuple(also_accepted))
+    kubelets = _Kubelets(current, tuple(also_accepted), target)
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
     unproven: list[Unproven] = []
@@ -103,7 +87,7 @@ def plan_rewriting(
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED or instance.id in left_over:
             continue
-        match _plan_one(instance, by_uid, after, old, target):
+        match _plan_one(instance, by_uid, after, kubelets):
             case Unproven() as found:
                 findings.append(found.finding)
                 unproven.append(found)
@@ -136,22 +120,19 @@ def _awaited(
     to_target: Mapping[PodUid, Pod] = MappingProxyType({}),
 ) -> Iterator[AwaitedContainer]:
     for pod in pods:
-        then = _Next(to_target.get(pod.ref.uid, pod), target)
+        then = to_target.get(pod.ref.uid, pod)
         for spec in pod.containers:
             if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
                 continue
             with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
-                before, after = hash_of(pod, spec, current), hash_of(then.pod, then.container(spec), target)
+                before = hash_of(pod, spec, current)
+                after = hash_of(then, then.container(spec.name) or spec, target)
                 if before != after:
                     yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
 
 
 def _plan_one(
-    instance: ContainerInstance,
-    pods: Mapping[PodUid, Pod],
-    to_target: Mapping[PodUid, Pod],
-    old: _Old,
-    target: KubeletVersion,
+    instance: ContainerInstance, pods: Mapping[PodUid, Pod], to_target: Mapping[PodUid, Pod], kubelets: _Kubelets
 ) -> PlannedContainer | Unproven | Finding:
     if instance.state is not ContainerState.RUNNING:
         detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
@@ -170,34 +151,35 @@ def _plan_one(
         detail = "container runs, but its pod's spec has none of this name"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     try:
-        return _prove(instance, pod, spec, old, _Next(to_target.get(instance.pod.uid, pod), target))
+        return _prove(instance, pod, spec, to_target.get(instance.pod.uid, pod), kubelets)
     except UnhashableContainer as error:
         finding = Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
         return Unproven(pod=pod.ref.uid, finding=finding, written_by=None)
 
 
 def _prove(
-    instance: ContainerInstance, pod: Pod, spec: PodContainer, old: _Old, then: _Next
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, then: Pod, kubelets: _Kubelets
 ) -> PlannedContainer | Unproven:
+    current, target = kubelets.current, kubelets.target
     kept = spec.role in {Role.REGULAR, Role.SIDECAR}
-    compared = is_compared(spec.role, old.kubelet)
+    compared = is_compared(spec.role, current)
     stored = instance.hashes
     writer = None
     if kept:
-        own = hash_of(pod, spec, old.kubelet)
+        own = hash_of(pod, spec, current)
         # Kubelets that do not compare sidecars ignore the hash: an earlier kubelet's may be left from a plain swap.
-        candidates = old.accepted if compared else (old.kubelet, *known_kubelets(history.SIDECARS))
+        candidates = (current, *(kubelets.also if compared else known_kubelets(history.SIDECARS)))
         writer = next(_writers(pod, spec, stored, candidates), None)
         # What neither kubelet compares stays: one that does must still detect the change.
-        if writer is None and (compared or is_compared(spec.role, then.kubelet)):
-            detail = _not_proven(stored, old, own, then.kubelet) if compared else _changed(stored, old, then.kubelet)
-            return _unproven(instance, pod, spec, old, detail)
+        if writer is None and (compared or is_compared(spec.role, target)):
+            detail = _not_proven(stored, kubelets, own) if compared else _changed(stored, kubelets)
+            return _unproven(instance, pod, spec, current, detail)
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
         pod=instance.pod,
         before=stored,
-        after=stored if writer is None else _after(then.pod, then.container(spec), stored, then.kubelet),
+        after=stored if writer is None else _after(then, then.container(spec.name) or spec, stored, target),
         compared=compared,
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
         restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
@@ -205,19 +187,20 @@ def _prove(
     )
 
 
-def _not_proven(stored: StoredHashes, old: _Old, own: HashValue, target: KubeletVersion) -> str:
-    also = " or ".join(kubelet.series for kubelet in old.also)
+def _not_proven(stored: StoredHashes, kubelets: _Kubelets, own: HashValue) -> str:
+    also = " or ".join(kubelet.series for kubelet in kubelets.also)
     return (
-        f"stored hash {stored.container or 'missing'} is not what kubelet {old.kubelet} computes for its spec ({own})"
-        f"{f', nor what {also} computes (hash.alsoAccepted)' if also else ''}, so the hash for {target} cannot be "
-        "trusted either"
+        f"stored hash {stored.container or 'missing'} is not what kubelet {kubelets.current} computes for its "
+        f"spec ({own}){f', nor what {also} computes (hash.alsoAccepted)' if also else ''}, so the hash for "
+        f"{kubelets.target} cannot be trusted either"
     )
 
 
-def _changed(stored: StoredHashes, old: _Old, target: KubeletVersion) -> str:
+def _changed(stored: StoredHashes, kubelets: _Kubelets) -> str:
     return (
         f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
-        f"changed since the sidecar began, which kubelet {old.kubelet} does not notice and {target} would"
+        f"changed since the sidecar began, which kubelet {kubelets.current} does not notice and "
+        f"{kubelets.target} would"
     )
 
 
@@ -231,7 +214,9 @@ def _writers(
                 yield kubelet
 
 
-def _unproven(instance: ContainerInstance, pod: Pod, spec: PodContainer, old: _Old, detail: str) -> Unproven:
+def _unproven(
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, detail: str
+) -> Unproven:
     writers = tuple(_writers(pod, spec, instance.hashes, known_kubelets()))
     if writers:
         detail = (
@@ -239,7 +224,7 @@ def _unproven(instance: ContainerInstance, pod: Pod, spec: PodContainer, old: _O
             "accept the hashes of one of them, list that one in hash.alsoAccepted"
         )
     finding = Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
-    nearest = min(writers, key=lambda each: abs(each.minor - old.kubelet.minor), default=None)
+    nearest = min(writers, key=lambda each: abs(each.minor - current.minor), default=None)
     return Unproven(pod=pod.ref.uid, finding=finding, written_by=None if nearest is None else nearest.series)
 
 

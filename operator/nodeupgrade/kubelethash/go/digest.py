@@ -6,7 +6,6 @@ is `state * multiplier + addend[state & 255]`. Eras C and D print each byte as o
 such text takes a single step.
 """
 
-import zlib
 from typing import NewType
 
 HashValue = NewType("HashValue", str)
@@ -29,11 +28,6 @@ def fnv1a(data: bytes, state: int = _OFFSET) -> int:
     for byte in data:
         state = (state ^ byte) * _PRIME & _MASK
     return state
-
-
-def adler32(data: bytes) -> int:
-    """Return the Adler-32 of the data."""
-    return zlib.adler32(data)
 
 
 def fnv1a_of_printed_bytes(data: bytes) -> int:

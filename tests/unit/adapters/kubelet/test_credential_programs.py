@@ -11,8 +11,7 @@ import pytest
 
 from nodeupgrade.adapters.kubelet import credential_programs
 from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
-from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
-from nodeupgrade.kubelet.credentials import Credentials, Material
+from nodeupgrade.kubelet.credentials import CredentialProgram, CredentialProgramError, Credentials, Material
 
 API = "client.authentication.k8s.io/v1beta1"
 KUBECONFIG = PurePosixPath("/etc/k.conf")

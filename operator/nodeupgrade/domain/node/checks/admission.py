@@ -63,14 +63,10 @@ class Admission:
         return (pod for pod in self.pods if not pod.finished)
 
 
-def all_containers(pod: Pod) -> Iterator[Json]:
-    """Return every container of a pod's spec except ephemeral ones."""
-    return (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
-
-
 def security_contexts(pod: Pod) -> Iterator[Json]:
-    """Return the security contexts of a pod and of its containers."""
-    for holder in (pod.spec, *all_containers(pod)):
+    """Yield the security contexts of a pod and of its containers, except ephemeral ones."""
+    containers = (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
+    for holder in (pod.spec, *containers):
         yield holder.get("securityContext") or {}
 
 
@@ -195,8 +191,8 @@ def _profiles(pod: Pod) -> Iterator[str]:
     for key, value in pod.annotations.items():
         if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
             yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""
-    for holder in (pod.spec, *all_containers(pod)):
-        profile: Json = (holder.get("securityContext") or {}).get("appArmorProfile") or {}
+    for context in security_contexts(pod):
+        profile: Json = context.get("appArmorProfile") or {}
         if profile.get("type", "Unconfined") != "Unconfined":
             yield str(profile.get("localhostProfile") or "")
 

@@ -13,7 +13,6 @@ from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.checks.units import UnitsFound, with_programs
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.mounts import MountedVolumes
 from nodeupgrade.domain.node.own_uids import OwnUids
@@ -63,14 +62,6 @@ OLDEST_SYSTEMD = 219
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
-    """A process that lives in the kubelet's cgroup although the process that started it has ended."""
-
-    pid: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PodCgroups:
     """The cgroups of the running pods."""
 
@@ -93,7 +84,8 @@ class Surroundings:
     hostname: str = ""  # of the host; empty if unknown
     filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
     bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
-    daemons: tuple[Daemon, ...] = ()  # other processes in the kubelet's cgroup
+    # processes in the kubelet's cgroup whose parent has ended, each with its PID: ``glusterfs (77)``
+    daemons: tuple[str, ...] = ()
     package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
     installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
     marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
@@ -214,10 +206,13 @@ class NodeFacts:
         return self.spec.verify.kubelet_down_budget + timedelta(seconds=self.traffic.settle)
 
     @property
-    def units(self) -> UnitsFound:
-        """Return the units that a run restarts."""
-        units = with_programs((self.kubelet.unit, self.runtime_unit), self.programs)
-        return UnitsFound(units=units, contents={**self.kubelet_start.files, **self.runtime_start.files})
+    def units(self) -> tuple[UnitStatus, ...]:
+        """Return the units that a run restarts; a program without a path has the one that systemd finds."""
+        paths = self.programs
+        return tuple(
+            replace(unit, commands=tuple(replace(c, program=paths.get(c.program, c.program)) for c in unit.commands))
+            for unit in (self.kubelet.unit, self.runtime_unit)
+        )
 
     def running_pods(self) -> Iterator[Pod]:
         """Return the pods that have a running container."""

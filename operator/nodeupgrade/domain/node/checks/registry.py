@@ -51,7 +51,6 @@ _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
         if runtime.is_restarted(facts)
         else None
     ),
-    units.UnitsFound: lambda facts: facts.units,
     startup.Readiness: lambda facts: facts.readiness if runtime.is_as_expected(facts) else None,
     services.Traffic: lambda facts: facts.traffic,
     drift.Drift: lambda facts: facts.drift,

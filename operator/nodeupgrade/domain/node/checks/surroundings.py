@@ -38,10 +38,9 @@ def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
         remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
     if facts.around.daemons and facts.around.ends_all:
-        daemons = [f"{daemon.name} ({daemon.pid})" for daemon in facts.around.daemons]
         detail = (
-            f"{named(daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and with it what "
-            "it serves, such as a FUSE mount of a pod"
+            f"{named(facts.around.daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and "
+            "with it what it serves, such as a FUSE mount of a pod"
         )
         remedy = "delete the pods that use it, or set KillMode=process in the unit"
         yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)

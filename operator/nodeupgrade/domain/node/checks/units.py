@@ -7,8 +7,7 @@ docs/decisions/units.md.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import PurePosixPath
 
@@ -16,6 +15,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
@@ -161,23 +161,6 @@ def is_known(command: UnitCommand, contents: Mapping[str, str]) -> bool:
     return all(contents.get(path) in read for path, read in SCRIPTS.items() if path in command.line)
 
 
-def with_programs(units: Iterable[UnitStatus], programs: Mapping[str, str]) -> tuple[UnitStatus, ...]:
-    """Return units whose commands have the paths that systemd finds for programs which they name without one."""
-    return tuple(
-        replace(unit, commands=tuple(replace(c, program=programs.get(c.program, c.program)) for c in unit.commands))
-        for unit in units
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitsFound:
-    """The units that a run restarts."""
-
-    units: tuple[UnitStatus, ...]
-    # SHA-256 of the files that their starts read, by path, with those of the scripts that they run
-    contents: Mapping[str, str] = field(default_factory=dict)
-
-
 def paths_in(command: UnitCommand) -> tuple[str, ...]:
     """Return the paths in a command that may be those of programs or scripts that it runs."""
     if command.when == "ExecStart" or is_harmless(command):
@@ -201,13 +184,14 @@ def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[Uni
 
 
 @check(Reason.UNIT_COMMAND_UNKNOWN, Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE)
-def units_start_nothing_else(found: UnitsFound) -> Iterator[Found]:
+def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
     """The units run no other command that might change what a run depends on.
 
     If it is accepted, programs and scripts that such a command names must still be the same when a unit is started.
     """
-    for unit in found.units:
-        for command in unknown_commands(unit, found.contents):
+    contents = {**facts.kubelet_start.files, **facts.runtime_start.files}
+    for unit in facts.units:
+        for command in unknown_commands(unit, contents):
             yield (
                 f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
                 f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
@@ -220,11 +204,11 @@ def units_start_nothing_else(found: UnitsFound) -> Iterator[Found]:
     Hazard.MACHINE_ENDED,
     remedy="take the setting out of the unit, at least for the upgrade",
 )
-def units_leave_the_machine_up(found: UnitsFound) -> Iterator[Found]:
+def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
     """Systemd does not reboot or stop the node once a unit has been stopped, has failed or was started too often.
 
     Accept this check if a node on which the new kubelet fails may be rebooted instead of being rolled back.
     """
-    for unit in found.units:
+    for unit in facts.units:
         for setting in unit.ends_machine:
             yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"

@@ -11,7 +11,6 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import pod_cgroups as places
 from nodeupgrade.domain.node.checks.facts import (
-    Daemon,
     NodeFacts,
     PodCgroups,
     Surroundings,
@@ -203,7 +202,7 @@ def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(found))
 
 
-def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[Daemon]:
+def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
     """Yield the processes in the unit's cgroup that init has adopted, because their parent has ended."""
     if not unit.control_group:
         return
@@ -214,7 +213,7 @@ def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[Daemon]:
             continue
         name, parent = _name_and_parent(files, pid)
         if parent == INIT:
-            yield Daemon(pid=int(pid), name=name)
+            yield f"{name} ({pid})"
 
 
 def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:

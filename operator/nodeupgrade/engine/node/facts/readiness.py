@@ -19,8 +19,7 @@ from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.own_places import mounts
 from nodeupgrade.engine.node.facts.runtime import StartWithFiles
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.credential_program import CredentialProgramError
-from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.credentials import CredentialProgramError, parse
 from nodeupgrade.kubelet.flags import started_with
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, READ_AT_START, KubeletLayout, config_directory
 from nodeupgrade.ports.files import FilesView

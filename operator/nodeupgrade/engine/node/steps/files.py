@@ -7,6 +7,7 @@ from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
+from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.own_uids import RECORD
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
@@ -113,7 +114,7 @@ class SwapFiles(StepActions):
 
 
 def _reload(node: Node, plan: RunPlan) -> None:
-    if any(file.of_unit for file in plan.exchanged):
+    if any(is_drop_in(file.path) for file in plan.exchanged):  # systemd reads it
         node.services.reload()
 
 

@@ -13,7 +13,7 @@ from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks import surroundings
-from nodeupgrade.domain.node.checks.facts import Daemon, NodeFacts, PodCgroups, Surroundings
+from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, Surroundings
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.kubelet.layout import read_layout
@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.STOPS_WITH_KUBELET, "containerd.service would stop", {"bound": ("containerd.service",)},
     ),
     "a daemon that serves a mount": (
-        Reason.STOPS_WITH_KUBELET, "glusterfs (77)", {"daemons": (Daemon(pid=77, name="glusterfs"),)},
+        Reason.STOPS_WITH_KUBELET, "glusterfs (77)", {"daemons": ("glusterfs (77)",)},
     ),
     "a host of another name": (Reason.CONFIGURATION_DRIFT, "would register as node-b", {"hostname": "node-b"}),
     "another name on the command line": (
@@ -118,7 +118,7 @@ def test_a_pod_whose_cgroup_is_incomplete_is_named() -> None:
 LET_PASS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "nothing is known": {"hostname": "", "cgroups": None, "node": {}},
-    "daemons that outlive the kubelet": {"daemons": (Daemon(pid=77, name="glusterfs"),), "ends_all": False},
+    "daemons that outlive the kubelet": {"daemons": ("glusterfs (77)",), "ends_all": False},
     "a cloud provider that names the node": {
         "hostname": "ip-10-0-0-1", "settings": configured(("--cloud-provider=aws",)),
     },

@@ -4,31 +4,32 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import units
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.units import (
     KNOWN,
     SCRIPTS,
-    UnitsFound,
     is_harmless,
     paths_in,
     script_of,
     unknown_commands,
-    with_programs,
 )
 from nodeupgrade.domain.node.systemd_units import UnitCommand
-from tests.unit.domain.node.checks.sound import command, unit
+from tests.unit.domain.node.checks.sound import command, facts, kubelet, start, unit
 
 CHECKS = checks_of(units, warns=False)
 
 
-def found(*commands: UnitCommand, contents: Mapping[str, str] | None = None) -> UnitsFound:
-    """One unit with these commands."""
-    return UnitsFound(units=(unit("kubelet.service", commands=commands),), contents=contents or {})
+def found(*commands: UnitCommand, contents: Mapping[str, str] | None = None, **more: Any) -> NodeFacts:
+    """A node whose kubelet's unit has these commands."""
+    found = kubelet(unit=unit("kubelet.service", commands=commands))
+    return facts(kubelet=found, kubelet_start=replace(start("kubelet.service"), files=contents or {}), **more)
 
 
 HARMLESS = [
@@ -114,11 +115,7 @@ def test_every_other_is_named_with_its_line(line: str, when: str) -> None:
 
 @pytest.mark.parametrize(("where", "passes"), [("/usr/bin/mkdir", True), ("/usr/local/bin/mkdir", False), ("", False)])
 def test_a_program_without_a_path_is_the_one_that_systemd_finds(where: str, *, passes: bool) -> None:
-    named = unit("kubelet.service", commands=(command("mkdir -p /run/docker"),))
-
-    [resolved] = with_programs((named,), {"mkdir": where})
-
-    assert (ask(CHECKS, UnitsFound(units=(resolved,))) == ()) is passes
+    assert (ask(CHECKS, found(command("mkdir -p /run/docker"), programs={"mkdir": where})) == ()) is passes
 
 
 def test_the_program_itself_is_not_beside_itself() -> None:
@@ -177,7 +174,7 @@ def test_what_an_unknown_command_may_run_is_named() -> None:
 def test_a_unit_whose_failure_ends_the_machine_is_refused() -> None:
     drastic = unit("kubelet.service", ends_machine=("FailureAction=reboot", "OnFailure=emergency.target"))
 
-    told = ask(CHECKS, UnitsFound(units=(drastic, unit("containerd.service"))))
+    told = ask(CHECKS, facts(kubelet=kubelet(unit=drastic)))
 
     assert [each.reason for each in told] == [Reason.STOPS_WITH_KUBELET] * 2
     assert ["FailureAction=reboot" in told[0].detail, "OnFailure=emergency.target" in told[1].detail] == [True, True]
