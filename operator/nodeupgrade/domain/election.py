@@ -82,14 +82,7 @@ def see(before: LeaseObservation | None, lease: LeaseRecord | None, now: float) 
 
 
 def decide(sight: LeaseObservation, me: Contender, now: float, moment: str) -> Decision:
-    """Return what to do about the Lease.
-
-    Args:
-        sight: The Lease as it was read last.
-        me: This contender.
-        now: The present on the contender's clock.
-        moment: The present, as it is written into the Lease.
-    """
+    """Return what to do about the Lease, now by the contender's clock; ``moment`` is what is written into the Lease."""
     lease, term = sight.lease, me.last_term + 1
     mine = LeaseRecord(holder=me.identity, duration=DURATION, transitions=term, renewed_at=moment, acquired_at=moment)
     if lease is None:

@@ -261,7 +261,7 @@ def owner_of(pod: Pod) -> str:
     """Return the kind, namespace and name of whatever created the pod."""
     if pod.mirror or pod.from_manifest:
         return f"static pod {pod}"
-    controller = _controller(pod)
+    controller = controller_of(pod)
     if controller is None:
         return f"bare pod {pod}"
     kind, name = str(controller.get("kind") or "owner"), str(controller.get("name") or "")
@@ -280,7 +280,8 @@ def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Findi
     )
 
 
-def _controller(pod: Pod) -> Json | None:
+def controller_of(pod: Pod) -> Json | None:
+    """Return the reference to the controller that would make a pod anew; ``None`` if it has none."""
     owners = pod.metadata.get("ownerReferences")
     references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     return next((each for each in references if each.get("controller") is True), None)

@@ -64,12 +64,7 @@ class Printed:
 
 
 def named_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
-    """Read the ``exec`` of a kubeconfig's user.
-
-    Args:
-        stanza: the ``exec``.
-        cluster: the kubeconfig's cluster.
-        directory: the kubeconfig's directory, from which a relative path leads.
+    """Read the ``exec`` of a kubeconfig's user, given its cluster; a relative path leads from its directory.
 
     Raises:
         CredentialProgramError: a kubelet could not run this.

@@ -1,6 +1,6 @@
 """A kubelet's settings: its configuration file, drop-ins merged in order, and flags, which override both."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -96,12 +96,13 @@ class Configured:
         value = self.document.get(key)
         return tuple(str(name) for name in value) if isinstance(value, list) else ()
 
-    def eviction_hard(self, default: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the thresholds by signal below which the kubelet evicts pods.
+    def eviction_hard(self, without: Collection[str] = ()) -> Mapping[str, str]:
+        """Return the thresholds by signal below which the kubelet evicts pods; signals ``without`` have no default.
 
         Raises:
             ValueError: the setting cannot be parsed.
         """
+        default = {signal: amount for signal, amount in _EVICTION.items() if signal not in without}
         given = self.amounts("eviction-hard", "evictionHard", "<")
         if given is None:
             return default
@@ -265,3 +266,8 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "seccompDefault": (False,),
 }
 """By path of the setting. Where kubelets differ, each value counts as the default: a kubelet shows only its own."""
+_EVICTION = {
+    path.removeprefix("evictionHard."): str(least[0])
+    for path, least in DEFAULTS.items()
+    if path.startswith("evictionHard.")
+}

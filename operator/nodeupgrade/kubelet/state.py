@@ -80,11 +80,6 @@ def memory_is_sound(document: Document) -> bool:
     return bool(unknown) or _is(document.get("checksum"), partial(memory_checksum, document))
 
 
-def devices_are_sound(document: Document) -> bool:
-    """Report whether the checksum of the checkpoint of devices is right."""
-    return _is(document.get("checksum"), partial(device_checksum, document.get("data")))
-
-
 def claims_are_sound(text: str, checksum: object) -> bool:
     """Report whether this is the checksum of the text in dra_manager_state, which is a CRC-32."""
     return crc32(text.encode(errors="replace")) == checksum
@@ -273,7 +268,8 @@ def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
             allocated[str(entry["ResourceName"])] += _count(entry["DeviceIDs"])
     except (KeyError, TypeError, AttributeError):
         return None
-    return DeviceCheckpoint(resources, allocated, holdings, flat) if devices_are_sound(document) else None
+    sound = _is(document.get("checksum"), partial(device_checksum, content))
+    return DeviceCheckpoint(resources, allocated, holdings, flat) if sound else None
 
 
 def _count(listed: Any) -> int:

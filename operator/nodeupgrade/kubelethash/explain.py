@@ -76,11 +76,6 @@ def explain(
 ) -> HashChange | None:
     """Explain why a container's hash differs between two kubelets; return None if it does not.
 
-    Args:
-        container: as for `hash_container`.
-        from_: the kubelet that runs now.
-        to: the new kubelet, of a newer or older version.
-
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
         UnhashableContainer: the container has a field whose hash is not certain.

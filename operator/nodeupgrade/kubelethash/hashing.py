@@ -36,8 +36,7 @@ def hash_manifest_container(container: Mapping[str, object], kubelet: KubeletVer
     resource quantities are rounded up to a thousandth.
 
     Raises:
-        UnsupportedKubelet: as for `hash_container`.
-        UnhashableContainer: as for `hash_container`.
+        UnsupportedKubelet, UnhashableContainer: as for `hash_container`.
     """
     return _hash(container, supported_minor(kubelet), manifest=True)
 

@@ -39,9 +39,7 @@ class QosClass(StrEnum):
 def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     """Return the QoS class as a kubelet of that minor computes it.
 
-    The minors differ: 1.8 and 1.9 count huge pages; from 1.16, init containers count (kubernetes #75223); from 1.29,
-    the class in the pod's status is used as it is; from 1.34, resources of the pod itself take precedence over those
-    of its containers; from 1.37, they do so only if there are any, and every container must be guaranteed by itself.
+    `changes` says in what the minors differ.
 
     Args:
         pod: as the API serves it. For a static pod, pass its manifest: kubelets see no status there.

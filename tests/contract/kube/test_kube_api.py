@@ -14,7 +14,7 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.cluster import Answering, answering, dependants
+from nodeupgrade.domain.node.cluster import answering, dependants
 from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
 from nodeupgrade.engine.rollout.cordons import cordon_patch
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
@@ -258,8 +258,8 @@ async def test_services_come_with_who_answers_for_them(kube: TypedKube, name: st
         ("EndpointSlice", "default"),
         ("EndpointSlice", "default"),
     ]
-    assert answering(found) == ()
-    assert answering(found[1:]) == (Answering(service=f"default/{name}", ready=frozenset({f"default/{name}-0"})),)
+    assert answering(found) == {}
+    assert answering(found[1:]) == {f"default/{name}": {f"default/{name}-0"}}
     both = await kube.list_services(["default", "nodeupgrade-system"])
     assert {body["metadata"]["namespace"] for body in both if body["metadata"]["name"] == name} == {
         "default",

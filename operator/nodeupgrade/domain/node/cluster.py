@@ -20,18 +20,11 @@ API_SERVER = "default/kubernetes"
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering:
-    """A Service and its ready endpoints."""
+def answering(objects: Iterable[Json]) -> dict[str, frozenset[str]]:
+    """Return the ready endpoints of each Service (``namespace/name``), given Services, EndpointSlices and Endpoints.
 
-    service: str  # ``namespace/name``
-    ready: frozenset[str]  # pods as ``namespace/name``; an endpoint that is not a pod by its addresses
-
-
-def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
-    """Return the ready endpoints of each Service, given Services, EndpointSlices and Endpoints.
-
-    Services with ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
+    Pods are named as ``namespace/name``, an endpoint that is not a pod by its addresses. Services with
+    ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
     """
     publishing_unready = set[str]()
     ready: dict[str, set[str]] = {}
@@ -46,11 +39,7 @@ def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
                 ready.setdefault(f"{namespace}/{service}", set()).update(found)
             case _:
                 pass
-    return tuple(
-        Answering(service=service, ready=frozenset(endpoints))
-        for service, endpoints in sorted(ready.items())
-        if service not in publishing_unready
-    )
+    return {name: frozenset(each) for name, each in sorted(ready.items()) if name not in publishing_unready}
 
 
 def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:

@@ -100,12 +100,7 @@ def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tup
     )
 
 
-def affected(found: Iterable[Difference]) -> tuple[str, ...]:
-    """Return the labels of the affected instances; a sandbox only if none of its containers is affected."""
-    return affected_labels(d.label for d in found)
-
-
-def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
+def affected(found: Iterable[str]) -> tuple[str, ...]:
     """Return the labels without duplicates; a sandbox only if none of its containers is among them."""
     labels = dict.fromkeys(found)
     containers = [label for label in labels if not label.endswith(SANDBOX)]
@@ -254,4 +249,4 @@ def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
         *((f"{s.pod}{SANDBOX}", s.process) for s in watched.sandboxes if s.ready and s.id not in ready),
     ]
     living = alive(process for _, process in hidden if process is not None) if hidden else frozenset()
-    return affected_labels(label for label, process in hidden if process in living)
+    return affected(label for label, process in hidden if process in living)

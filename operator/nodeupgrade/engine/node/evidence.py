@@ -49,7 +49,7 @@ def require_planned(node: Node, plan: RunPlan) -> None:
         raise StepFailed(
             f"{len(changes)} containers changed since planning, first: {changes[0]}",
             reason=Reason.INVENTORY_CHANGED,
-            changed=affected(lost),
+            changed=affected(each.label for each in lost),
         )
 
 

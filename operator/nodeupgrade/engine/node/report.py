@@ -30,7 +30,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
     """
     wanted = _let_through(node, plan, journal)
     final = _settled(node, plan, finish.outcome, wanted)
-    labels = affected(final.seen.damage)
+    labels = affected(each.label for each in final.seen.damage)
     with_runtime = recorded_ended(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
@@ -42,8 +42,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
-        ended=affected(final.seen.ended),
-        with_runtime=affected(each for each in final.seen.ended if each.container in with_runtime),
+        ended=affected(each.label for each in final.seen.ended),
+        with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=replaced(plan, final.inventory) if final.complete else (),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),

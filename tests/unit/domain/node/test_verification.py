@@ -192,4 +192,4 @@ def test_a_pod_is_told_of_once() -> None:
         Difference(kind=DifferenceKind.MONITOR_LOST, label="a/lonely (sandbox)", detail="", pod=POD),
     ]
 
-    assert affected(found) == ("a/web/app", "a/lonely (sandbox)")
+    assert affected(each.label for each in found) == ("a/web/app", "a/lonely (sandbox)")

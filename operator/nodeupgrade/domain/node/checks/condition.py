@@ -13,7 +13,7 @@ from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.cluster import moment
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.domain.pods import Pod, Role, controller_of
 from nodeupgrade.kubelet import history
 
 
@@ -64,7 +64,7 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
 @check(Reason.LOSS_NOT_HEALED, Hazard.LOSS_NOT_HEALED)
 def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
     """Every pod is static or has a controller that makes it anew."""
-    lost = [str(pod.ref) for pod in active(facts) if not _is_replaced(pod)]
+    lost = [str(pod.ref) for pod in active(facts) if not pod.static and controller_of(pod) is None]
     if lost:
         yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
 
@@ -103,11 +103,6 @@ def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
     if not isinstance(seconds, int) or began is None:
         return False
     return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds
-
-
-def _is_replaced(pod: Pod) -> bool:
-    owners = pod.metadata.get("ownerReferences") or ()
-    return pod.static or any(owner.get("controller") is True for owner in owners)
 
 
 _RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})

@@ -245,12 +245,12 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
         why = f" (what it runs with could not be asked: {start.why_not_asked})" if start.why_not_asked else ""
         yield from (_changed(file, start, why) for file in newer)
         return
-    comparison = compare(start.settings, start.running)
-    if comparison.different:
+    different, unclear = compare(start.settings, start.running)
+    if different:
         source = start.settings.flag("config") or "its configuration"
-        yield Discrepancy(detail=f"{source} is not what runs: {_some(list(comparison.different))}")
-    elif comparison.unclear:
-        why = f", and it cannot be shown that these are as they run: {_some(list(comparison.unclear))}"
+        yield Discrepancy(detail=f"{source} is not what runs: {_some(different)}")
+    elif unclear:
+        why = f", and it cannot be shown that these are as they run: {_some(unclear)}"
         yield from (_changed(file, start, why) for file in newer)
 
 

@@ -158,15 +158,6 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
             return
 
 
-DEFAULT = {
-    "memory.available": "100Mi",
-    "nodefs.available": "10%",
-    "nodefs.inodesFree": "5%",
-    "imagefs.available": "15%",
-}
-DEFAULT_INODES = {"imagefs.inodesFree": "5%"}
-
-
 @check(
     Reason.EVICTION_THRESHOLD_MET,
     Reason.KUBELET_WOULD_NOT_START,
@@ -226,5 +217,5 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
 
 
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
-    default = DEFAULT | (DEFAULT_INODES if history.IMAGE_INODES.applies_to(facts.target) else {})
-    return facts.layout.settings.eviction_hard(default)
+    without = () if history.IMAGE_INODES.applies_to(facts.target) else ("imagefs.inodesFree",)
+    return facts.layout.settings.eviction_hard(without)

@@ -24,7 +24,6 @@ from nodeupgrade.kubelethash import resource_amount
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGE_PAGES = "hugepages-"
 DEFAULT_MAX_PODS = 110
-DEFAULT_EVICTION = {"memory.available": "100Mi", "nodefs.available": "10%"}
 _EVICTED = {MEMORY: "memory.available", STORAGE: "nodefs.available"}
 
 Amounts = Counter[str]
@@ -279,7 +278,7 @@ def reserved(settings: Configured) -> Amounts:
 def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
     if (ignored := settings.flag("experimental-allocatable-ignore-eviction")) is not None and ignored != "false":
         return Amounts()
-    given = settings.eviction_hard(DEFAULT_EVICTION)
+    given = settings.eviction_hard()
     kept = {name: given[signal] for name, signal in _EVICTED.items() if signal in given}
     return Amounts(
         {

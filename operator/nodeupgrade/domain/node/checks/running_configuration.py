@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -53,17 +52,13 @@ _FLAGS_BY_OTHER_NAMES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The result of a comparison."""
+def compare(settings: Configured, running: Json) -> tuple[list[str], list[str]]:
+    """Compare the configuration on disk with the one that a kubelet reports, except for keys that flags set.
 
-    different: tuple[str, ...]  # keys that certainly differ, each with both values, for messages
-    # keys that cannot be compared: on disk but not reported, or reported, not on disk and not at a known default
-    unclear: tuple[str, ...]
-
-
-def compare(settings: Configured, running: Json) -> Comparison:
-    """Compare the configuration on disk with the one that a kubelet reports, except for keys that flags set."""
+    Returns:
+        The keys that certainly differ, each with both values, for messages; and those that cannot be compared: on disk
+        but not reported, or reported, not on disk and not at a known default.
+    """
     by_flags = _keys_of_flags(settings)
     different: list[str] = []
     unclear: list[str] = []
@@ -80,7 +75,7 @@ def compare(settings: Configured, running: Json) -> Comparison:
             case False:
                 before, after = ("…", "…") if path.partition(".")[0] in _SECRET else (_short(written), _short(shown))
                 different.append(f"{path} is {before} on disk and {after} in the running kubelet")
-    return Comparison(different=tuple(different), unclear=tuple(unclear))
+    return different, unclear
 
 
 def _pairs(path: str, disk: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

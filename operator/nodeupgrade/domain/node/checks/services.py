@@ -10,8 +10,8 @@ one that would keep some is a warning. The control plane writes into the task wh
 ``action: Plan``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodeupgrade.api.reasons import Reason
@@ -19,7 +19,7 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.cluster import Answering, Dependants
+from nodeupgrade.domain.node.cluster import Dependants
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes
@@ -43,7 +43,7 @@ class Clients:
     """The Services that the node's pods are endpoints of."""
 
     risk: Risk = Risk.NONE
-    services: tuple[Answering, ...] = ()  # their ready endpoints; empty if there is no risk
+    services: Mapping[str, frozenset[str]] = field(default_factory=dict)  # their ready endpoints; empty without a risk
     unread: str = ""  # why they could not be read; empty if they were
     dependants: Dependants = Dependants()  # what else depends on the readiness of these pods
     unread_dependants: str = ""  # why that could not be read; empty if it was
@@ -126,9 +126,9 @@ def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
 def lost_endpoints(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
     """Yield each Service that loses endpoints, with those that it loses and those that are left."""
     unready = {str(pod.ref) for pod in facts.pods if becomes_unready(pod)}
-    for each in facts.clients.services:
-        if gone := sorted(each.ready & unready):
-            yield each.service, gone, each.ready - unready
+    for service, ready in facts.clients.services.items():
+        if gone := sorted(ready & unready):
+            yield service, gone, ready - unready
 
 
 def _seconds(facts: Traffic, names: Collection[str]) -> int:

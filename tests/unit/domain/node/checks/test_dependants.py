@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.checks.services import (
     api_server_keeps_its_webhooks,
     budgets_are_kept,
 )
-from nodeupgrade.domain.node.cluster import Answering, dependants
+from nodeupgrade.domain.node.cluster import dependants
 from tests.unit.domain.node.checks.sound import traffic
 from tests.unit.domain.node.checks.test_traffic import HTTP, KEPT, pod
 
@@ -45,7 +45,7 @@ LOCAL_API = {"kind": "APIService", "metadata": {"name": "v1.apps"}, "spec": {}}
 def seen(*objects: dict[str, Any], ready: frozenset[str] = frozenset({"shop/web"}), **given: Any) -> Traffic:
     known = Clients(
         risk=given.pop("risk", Risk.ACCEPTED),
-        services=(Answering(service="shop/web", ready=ready),),
+        services={"shop/web": ready},
         dependants=dependants(objects),
     )
     return traffic([POD], clients=known, **given)

@@ -10,7 +10,7 @@ from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import probes, services
 from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
-from nodeupgrade.domain.node.cluster import Answering, answering
+from nodeupgrade.domain.node.cluster import answering
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import NEW, traffic
@@ -48,8 +48,7 @@ def slices(service: str, *names: str, **conditions: bool) -> dict[str, Any]:
 
 
 def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
-    found = [Answering(service=f"shop/{name}", ready=frozenset(who)) for name, who in answering_now.items()]
-    return Clients(risk=risk, services=tuple(found))
+    return Clients(risk=risk, services={f"shop/{name}": frozenset(who) for name, who in answering_now.items()})
 
 
 def objections(seen: Traffic) -> tuple[Finding, ...]:
@@ -214,7 +213,4 @@ def test_who_answers_is_read_from_slices_and_from_endpoints() -> None:
         ]
     )
 
-    assert found == (
-        Answering(service="shop/old", ready=frozenset({"shop/old", "10.9.9.9"})),
-        Answering(service="shop/web", ready=frozenset({"shop/web-1", "shop/web-2"})),
-    )
+    assert found == {"shop/old": {"shop/old", "10.9.9.9"}, "shop/web": {"shop/web-1", "shop/web-2"}}

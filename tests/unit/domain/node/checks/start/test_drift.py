@@ -11,7 +11,7 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import drift
 from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
-from nodeupgrade.domain.node.checks.running_configuration import Comparison, compare
+from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.domain.node.systemd_units import UnitStatus, assignments
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.node.checks.sound import unit
@@ -306,7 +306,7 @@ def test_an_environment_file_as_systemd_reads_it(text: str, value: str | None) -
     assert (None if read is None else read["A"]) == value
 
 
-SAME = Comparison(different=(), unclear=())
+SAME: tuple[list[str], list[str]] = ([], [])
 
 
 @pytest.mark.parametrize(
@@ -330,5 +330,5 @@ def test_gates_are_compared_one_by_one() -> None:
     settings = configured(("--feature-gates=A=true",), b"featureGates: {A: false, B: true}")
 
     assert compare(settings, {"featureGates": {"A": True, "B": True}}) == SAME
-    [different] = compare(settings, {"featureGates": {"A": True, "B": False}}).different
+    [different], _ = compare(settings, {"featureGates": {"A": True, "B": False}})
     assert different == "featureGates.B is true on disk and false in the running kubelet"
