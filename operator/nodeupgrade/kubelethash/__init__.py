@@ -14,37 +14,3 @@ from .qos import QosClass, qos_class
 from .resize import resize_may_restart
 from .static import default_static_container, static_uid_may_stay
 from .version import KubeletVersion, series_ranges
-
-__all__ = [
-    "NEWEST_MINOR",
-    "OLDEST_MINOR",
-    "Era",
-    "HashChange",
-    "HashError",
-    "HashValue",
-    "KubeletVersion",
-    "MinorChange",
-    "PodChange",
-    "QosClass",
-    "UnhashableContainer",
-    "UnreadablePod",
-    "UnsupportedKubelet",
-    "by_writer",
-    "compared_containers",
-    "default_static_container",
-    "detect",
-    "era_of",
-    "explain",
-    "explain_pod",
-    "fnv1a",
-    "hash_container",
-    "hash_manifest_container",
-    "hash_without_resources",
-    "is_sidecar",
-    "known_kubelets",
-    "qos_class",
-    "resize_may_restart",
-    "resource_amount",
-    "series_ranges",
-    "static_uid_may_stay",
-]
