@@ -44,15 +44,13 @@ def answering(objects: Iterable[Json]) -> dict[str, frozenset[str]]:
 
 def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:
     """Return all addresses of a Service (``namespace/name``) and behind it, given the same objects."""
-    return tuple(sorted(set(_addresses(service, objects))))
-
-
-def _addresses(service: str, objects: Iterable[Json]) -> Iterator[str]:
+    found = set[str]()
     for body in objects:
         if f"{body['metadata']['namespace']}/{_service_of(body)}" == service:
             spec = (body.get("spec") or {}) if body["kind"] == "Service" else {}
-            yield from (ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
-            yield from (address for each in _endpoints(body) for address in each.addresses)
+            found.update(ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
+            found.update(address for each in _endpoints(body) for address in each.addresses)
+    return tuple(sorted(found))
 
 
 def _service_of(body: Json) -> str | None:

@@ -167,22 +167,15 @@ HARMLESS = frozenset(
 
 def decisive(content: bytes | None) -> tuple[str, ...]:
     """Return the settings that are not HARMLESS, in order, as ``[Section] Key=value``; none without a drop-in."""
-    if content is None:
-        return ()
-    return tuple(_decisive(content.decode(errors="surrogateescape")))
-
-
-def _decisive(text: str) -> Iterator[str]:
-    section = ""
-    for line in map(str.strip, text.replace("\\\n", " ").splitlines()):
-        if not line or line[0] in "#;":
-            continue
+    found, section = list[str](), ""
+    text = (content or b"").decode(errors="surrogateescape").replace("\\\n", " ")
+    for line in map(str.strip, text.splitlines()):
+        key, _, value = line.partition("=")
         if line.startswith("["):
             section = line.strip("[]")
-            continue
-        key, _, value = line.partition("=")
-        if f"{section}.{key.strip()}" not in HARMLESS:
-            yield f"[{section}] {key.strip()}={' '.join(value.split())}"
+        elif line and line[0] not in "#;" and f"{section}.{key.strip()}" not in HARMLESS:
+            found.append(f"[{section}] {key.strip()}={' '.join(value.split())}")
+    return tuple(found)
 
 
 # The paths and the drop-in that make up a unit's fence. Shared by the executor and the rescue script.

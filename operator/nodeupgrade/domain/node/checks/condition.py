@@ -132,7 +132,11 @@ def resizes_are_over(facts: NodeFacts) -> Iterator[Found]:
     if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
         return
     for pod in active(facts):
-        restarting = [container.name for container in pod.containers if _is_restarted_by_a_resize(container.spec)]
+        restarting = [
+            container.name
+            for container in pod.containers
+            if any(each.get("restartPolicy") == "RestartContainer" for each in container.spec.get("resizePolicy") or ())
+        ]
         if restarting and (condition := _resize(pod)) is not None:
             detail = (
                 f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
@@ -160,11 +164,6 @@ def init_containers_are_remembered(facts: NodeFacts) -> Iterator[Found]:
                 f"{remembered.since} or later"
             )
             yield pod, detail
-
-
-def _is_restarted_by_a_resize(spec: object) -> bool:
-    policies = spec.get("resizePolicy") if isinstance(spec, dict) else None
-    return any(policy.get("restartPolicy") == "RestartContainer" for policy in policies or ())
 
 
 def _resize(pod: Pod) -> str | None:

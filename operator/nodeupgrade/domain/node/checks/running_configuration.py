@@ -82,16 +82,11 @@ def _pairs(path: str, disk: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     for key in sorted({*disk, *now}):
         here = f"{path}.{key}" if path else key
         written, shown = disk.get(key), now.get(key)
-        if _is_map(written, shown):
+        given = [value for value in (written, shown) if value is not None]
+        if given and all(isinstance(value, Mapping) for value in given):
             yield from _pairs(here, written or {}, shown or {})
         else:
             yield here, written, shown
-
-
-def _is_map(*values: Any) -> bool:
-    """Report whether every value that is given is a map, and at least one is."""
-    given = [value for value in values if value is not None]
-    return bool(given) and all(isinstance(value, Mapping) for value in given)
 
 
 def _is_same(path: str, written: Any, shown: Any) -> bool | None:

@@ -139,15 +139,9 @@ def _seconds(facts: Traffic, names: Collection[str]) -> int:
 
 def becomes_unready(pod: Pod) -> bool:
     """Report whether it is Ready, and a kubelet without its probe results would report it unready."""
-    return pod.ready and not pod.finished and not pod.terminating and _is_probed(pod)
-
-
-def _is_probed(pod: Pod) -> bool:
-    return any(
-        container.role in {Role.REGULAR, Role.SIDECAR}
-        and (container.spec.get("readinessProbe") or container.spec.get("startupProbe"))
-        for container in pod.containers
-    )
+    lasting = (container.spec for container in pod.containers if container.role in {Role.REGULAR, Role.SIDECAR})
+    probed = any(spec.get("readinessProbe") or spec.get("startupProbe") for spec in lasting)
+    return pod.ready and not pod.leaving and probed
 
 
 # Checks of what else depends on the readiness of the node's pods. They only warn: pods are unready for some seconds.

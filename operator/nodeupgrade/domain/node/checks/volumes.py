@@ -84,7 +84,8 @@ def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
     for pod, volume in _of_pods(facts):
         migrated = history.CSI_MIGRATIONS.get(volume.plugin)
         removed = history.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
-        if migrated is not None and _is_migrated(facts, volume.plugin, migrated):
+        postponable = facts.gates.get(history.CSI_MIGRATION_GATES.get(volume.plugin, "")) is not None
+        if migrated is not None and not postponable and migrated.begins_between(facts.current, facts.target):
             detail = (
                 f"its volume {volume.name} is mounted by {volume.plugin}, and kubelet {facts.target} leaves such "
                 f"volumes to a CSI driver ({migrated.reference})"
@@ -127,11 +128,6 @@ def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> I
     for name in names:
         subject = users.get(name, "")
         yield subject, f"{'its' if subject else 'a'} volume {name} {why}"
-
-
-def _is_migrated(facts: NodeFacts, plugin: str, change: MinorChange) -> bool:
-    gate = facts.gates.get(history.CSI_MIGRATION_GATES[plugin])
-    return change.begins_between(facts.current, facts.target) and gate is None
 
 
 def _git_repositories(facts: NodeFacts) -> Iterator[Found]:
