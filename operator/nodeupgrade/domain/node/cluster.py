@@ -83,8 +83,6 @@ def _pod(endpoint: _Endpoint, namespace: str) -> str | None:
 
 # What depends on the readiness of pods besides clients: disruption budgets, and what the API server itself calls.
 
-_WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -110,38 +108,33 @@ class Dependants:
 
 def dependants(objects: Iterable[Json]) -> Dependants:
     """Parse PodDisruptionBudgets, configurations of webhooks and APIServices; other objects are left out."""
-    listed = list(objects)
-    callers = {pair for body in listed for pair in _callers(body)}
-    return Dependants(
-        budgets=tuple(budget for body in listed for budget in _budgets(body)), callers=tuple(sorted(callers))
-    )
+    budgets, callers = list[Budget](), set[tuple[str, str]]()
+    for body in objects:
+        spec = body.get("spec") or {}
+        match kind := body.get("kind"):
+            case "PodDisruptionBudget":
+                budgets.append(_budget(body, spec.get("selector")))
+                continue
+            case "APIService":
+                services = [spec.get("service")]
+            case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":
+                services = [(hook.get("clientConfig") or {}).get("service") for hook in body.get("webhooks") or ()]
+            case _:
+                continue
+        caller = f"{kind} {body['metadata']['name']}"
+        callers.update((f"{each.get('namespace')}/{each.get('name')}", caller) for each in services if each)
+    return Dependants(budgets=tuple(budgets), callers=tuple(sorted(callers)))
 
 
-def _budgets(body: Json) -> Iterator[Budget]:
-    if body.get("kind") != "PodDisruptionBudget":
-        return
-    metadata, selector = body["metadata"], (body.get("spec") or {}).get("selector")
+def _budget(body: Json, selector: Json | None) -> Budget:
     # An empty selector selects nothing in policy/v1beta1, and everything in policy/v1.
     selects = selector is not None and (bool(selector) or body.get("apiVersion") == "policy/v1")
-    yield Budget(
-        namespace=str(metadata["namespace"]),
-        name=str(metadata["name"]),
+    return Budget(
+        namespace=str(body["metadata"]["namespace"]),
+        name=str(body["metadata"]["name"]),
         spare=int((body.get("status") or {}).get("disruptionsAllowed") or 0),
         selector=from_json(LabelSelector, selector) if selects else None,
     )
-
-
-def _callers(body: Json) -> Iterator[tuple[str, str]]:
-    kind, spec = body.get("kind"), body.get("spec") or {}
-    if kind == "APIService":
-        services = [spec.get("service")]
-    elif kind in _WEBHOOKS:
-        services = [(hook.get("clientConfig") or {}).get("service") for hook in body.get("webhooks") or ()]
-    else:
-        return
-    for service in services:
-        if service:
-            yield f"{service.get('namespace')}/{service.get('name')}", f"{kind} {body['metadata']['name']}"
 
 
 # Trial requests that show whether the readiness guard is in force, and what the answers mean.

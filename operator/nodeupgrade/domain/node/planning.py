@@ -259,7 +259,11 @@ def _shield(examination: Examination) -> ShieldPlan | None:
         required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
         serves_on=_longest_grace(facts),
         steps_aside=facts.socket.kind.needs_free_path,
-        hooks=tuple(_stop_hooks(facts)),
+        hooks=tuple(
+            StopHook(container=instance.id, command=command)
+            for instance, _, container in facts.running_containers()
+            if (command := container.stop_command)
+        ),
         static=tuple(_static_sources(examination)),
     )
 
@@ -272,12 +276,6 @@ def _is_shielded(facts: NodeFacts) -> bool:
 def _longest_grace(facts: NodeFacts) -> float:
     longest = max((pod.grace_seconds for pod in facts.pods), default=0)
     return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
-
-
-def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:
-    for instance, _, container in facts.running_containers():
-        if command := container.stop_command:
-            yield StopHook(container=instance.id, command=command)
 
 
 def _static_sources(examination: Examination) -> Iterator[StaticSource]:

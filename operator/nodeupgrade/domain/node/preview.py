@@ -46,6 +46,7 @@ def preview(examination: Examination) -> Preview | None:
     planned = [
         container for container in examination.rewriting.containers if container.pod.uid not in examination.agents
     ]
+    found = () if examination.facts.files is None else examination.facts.files.found
     rewritten = sum(container.changes for container in planned)
     restarts = sorted(_restarts(examination, current), key=lambda restart: restart.container)
     return Preview(
@@ -57,14 +58,10 @@ def preview(examination: Examination) -> Preview | None:
         manifests=planned_manifests(examination.pins),
         recreated_pods=tuple(sorted(map(str, examination.pins.recreated)))[:CONTAINERS_LISTED],
         removed_flags=examination.facts.kubelet.arguments.removed,
-        files=tuple(_files(examination)),
+        files=tuple(
+            FileChange(path=each.new.path, before=each.before, after=each.new.digest) for each in changes_of(found)
+        ),
     )
-
-
-def _files(examination: Examination) -> Iterator[FileChange]:
-    found = () if examination.facts.files is None else examination.facts.files.found
-    for each in changes_of(found):
-        yield FileChange(path=each.new.path, before=each.before, after=each.new.digest)
 
 
 def _restarts(examination: Examination, current: KubeletVersion) -> Iterator[RestartForecast]:

@@ -21,7 +21,11 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Found]:
         yield f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
     else:
         yield from facts.hazards.unit
-    yield from _nothing_else_restarts(facts)
+    if others := [name for name in unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name]:
+        yield (
+            f"{', '.join(others)} would be restarted together with {unit.name}; "
+            "remove that dependency, or stop these services first"
+        )
     if runtime.binary_version is not None and runtime.binary_version != runtime.version:
         yield (
             f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
@@ -51,17 +55,6 @@ def may_be_restarted(facts: NodeFacts) -> bool:
     """Report whether a restart is known to do no harm, so that it can be recommended."""
     harmful = any(each.reason is Reason.UNSUPPORTED_RUNTIME for each in facts.hazards.runtime)
     return is_restarted(facts) and not harmful
-
-
-def _nothing_else_restarts(facts: NodeFacts) -> Iterator[str]:
-    others = [
-        name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
-    ]
-    if others:
-        yield (
-            f"{', '.join(others)} would be restarted together with {facts.runtime_unit.name}; "
-            "remove that dependency, or stop these services first"
-        )
 
 
 @check(

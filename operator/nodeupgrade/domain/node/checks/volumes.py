@@ -98,7 +98,16 @@ def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
         else:
             continue
         yield pod, detail
-    yield from _git_repositories(facts)
+    change = history.GIT_REPO_OFF
+    off = change.begins_between(facts.current, facts.target) and not facts.gates.get("GitRepoVolumeDriver")
+    for pod in _alive(facts) if off else ():
+        for each in volumes_of(pod):
+            if each.get("gitRepo") is not None:
+                detail = (
+                    f"its volume {each.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
+                    f"({change.reference}), so that it would not start the pod's containers again"
+                )
+                yield pod, detail
 
 
 @check(
@@ -128,20 +137,6 @@ def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> I
     for name in names:
         subject = users.get(name, "")
         yield subject, f"{'its' if subject else 'a'} volume {name} {why}"
-
-
-def _git_repositories(facts: NodeFacts) -> Iterator[Found]:
-    change = history.GIT_REPO_OFF
-    if facts.gates.get("GitRepoVolumeDriver") or not change.begins_between(facts.current, facts.target):
-        return
-    for pod in _alive(facts):
-        for volume in volumes_of(pod):
-            if volume.get("gitRepo") is not None:
-                detail = (
-                    f"its volume {volume.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
-                    f"({change.reference}), so that it would not start the pod's containers again"
-                )
-                yield pod, detail
 
 
 ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
