@@ -40,7 +40,7 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.sources import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.as_kubelet import unusable_credentials
-from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
+from nodeupgrade.engine.node.facts.host import look_at_surroundings
 from nodeupgrade.engine.node.facts.readiness import manifests
 from nodeupgrade.engine.node.facts.runtime import next_start
 from nodeupgrade.engine.node.node import HostView
@@ -193,7 +193,6 @@ class Examiner:
         facts = replace(
             facts,
             drift=found_drift,
-            volumes=look_at_volumes(self.host, facts),
             around=look_at_surroundings(self.host, facts),
             unusable_credentials=unusable_credentials(self.host, facts),
         )

@@ -127,12 +127,6 @@ class Pod:
         return self.terminating or self.finished
 
     @property
-    def grace_seconds(self) -> int:
-        """How long its containers get to stop."""
-        seconds = self.spec.get("terminationGracePeriodSeconds")
-        return 30 if seconds is None else int(seconds)
-
-    @property
     def hold(self) -> str | None:
         """Why an annotation asks to wait with its node; None if none does."""
         return asked(self.annotations, HOLD_ANNOTATION)

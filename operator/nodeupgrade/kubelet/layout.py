@@ -81,11 +81,6 @@ def require_absolute_paths(settings: Configured) -> None:
             raise ValueError(f"{name} is {path}, which is a relative path; make it absolute, and restart the kubelet")
 
 
-def config_path(words: tuple[str, ...]) -> str | None:
-    """Return the configuration file that a command line names, if any."""
-    return Configured(words=words).flag("config") or None
-
-
 def config_directory(words: tuple[str, ...]) -> str | None:
     """Return the drop-in directory for configuration files that a command line names, if any (kubelet 1.28+)."""
     return Configured(words=words).flag("config-dir") or None

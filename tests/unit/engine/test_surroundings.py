@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts.host import look_at_surroundings, look_at_volumes
+from nodeupgrade.engine.node.facts.host import look_at_surroundings
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -87,11 +87,7 @@ def known(**given: Any) -> NodeFacts:
 def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     host = Host(files={path: data for path, data in FILES.items() if path != "/proc/9/stat"})
     seen = known()
-    seen = replace(
-        seen,
-        volumes=look_at_volumes(host, seen),
-        around=look_at_surroundings(host, seen),
-    )
+    seen = replace(seen, around=look_at_surroundings(host, seen))
     effects = len(host.node_itself.calls.effects)
 
     assert (preflight(seen), warnings(seen)) == ((), ())
@@ -177,7 +173,7 @@ def test_a_node_that_shows_nothing_is_no_finding() -> None:
     host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
 
     assert look_at_surroundings(host, seen).cgroups is None
-    assert preflight(replace(seen, volumes=look_at_volumes(host, seen))) == ()
+    assert preflight(replace(seen, around=look_at_surroundings(host, seen))) == ()
 
 
 def test_a_daemon_is_what_init_has_adopted() -> None:
@@ -255,7 +251,7 @@ def claiming(target: KubeletVersion, layout: Any = None) -> NodeFacts:
 def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
     server = Server(Answer(200, '{"metadata": {"deletionTimestamp": "2026-11-21T05:45:28Z"}}'), Answer(404, ""))
 
-    found = look_at_volumes(Host(server), claiming(DEFECTIVE))
+    found = look_at_surroundings(Host(server), claiming(DEFECTIVE))
     assert found.claims == (
         VolumeClaim(pod="default/web", name="data", deleting=True),
         VolumeClaim(pod="default/web", name="web-scratch", unread="HTTP 404"),
@@ -267,7 +263,7 @@ def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
 
 
 def test_claims_are_not_read_for_any_other_kubelet() -> None:
-    assert look_at_volumes(Host(), claiming(V("v1.33.13"))).claims == ()
+    assert look_at_surroundings(Host(), claiming(V("v1.33.13"))).claims == ()
 
 
 @pytest.mark.parametrize(
@@ -280,7 +276,7 @@ def test_claims_are_not_read_for_any_other_kubelet() -> None:
     ],
 )
 def test_a_claim_that_cannot_be_read_is_told(server: Server | None, layout: Any, unread: list[str], asked: int) -> None:
-    found = look_at_volumes(Host(server), claiming(DEFECTIVE, layout))
+    found = look_at_surroundings(Host(server), claiming(DEFECTIVE, layout))
 
     assert [claim.unread for claim in found.claims] == unread
     assert len([] if server is None else server.asked) == asked

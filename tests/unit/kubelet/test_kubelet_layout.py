@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
+from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, is_drop_in, read_layout
+from nodeupgrade.kubelet.settings import Configured
 
 CONFIG = b"""\
 kind: KubeletConfiguration
@@ -132,9 +133,9 @@ def test_a_flag_wins_over_a_relative_path() -> None:
 
 
 def test_the_last_configuration_counts() -> None:
-    assert config_path(("--config=/a", "--config", "/b", "--v=2")) == "/b"
-    assert config_path(("--config=",)) is None
-    assert config_path(("--configuration=/x", "--v=2")) is None
+    assert Configured(words=("--config=/a", "--config", "/b", "--v=2")).flag("config") == "/b"
+    assert Configured(words=("--config=",)).flag("config") == ""
+    assert Configured(words=("--configuration=/x", "--v=2")).flag("config") is None
     assert config_directory(("--config=/a", "--config-dir=/etc/kubelet.d")) == "/etc/kubelet.d"
 
 

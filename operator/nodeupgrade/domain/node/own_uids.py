@@ -5,7 +5,7 @@ it, the node's name, the manifest's path and, by defaults, the feature gates. An
 same from the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -38,11 +38,6 @@ class OwnUids:
     def of(self, path: str, uid: str, node: NodeName) -> OwnUid | None:
         """Return what is known about a manifest whose pod runs under a UID; ``None`` if that is nothing."""
         return next((own for own in self.known if (own.path, own.uid, own.node) == (path, uid, node)), None)
-
-    def with_these(self, newer: Iterable[OwnUid]) -> "OwnUids":
-        """Return it with newer knowledge about some manifests."""
-        found = {own.path: own for own in (*self.known, *newer)}
-        return OwnUids(known=tuple(found.values()))
 
 
 def is_computed_again(own: OwnUid, manifest: bytes, target: KubeletVersion, gates: Mapping[str, bool]) -> bool:

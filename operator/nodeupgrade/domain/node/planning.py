@@ -158,11 +158,12 @@ def _known_of(facts: NodeFacts) -> Callable[[StaticPod], OwnUid | None]:
 def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
     """Return what is known once the run is over: the running kubelet computed the UIDs that the run writes down."""
     node, gates = examination.request.spec.node_name, written(examination.gates)
-    return examination.facts.own_uids.with_these(
-        OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
+    known = {own.path: own for own in examination.facts.own_uids.known} | {
+        pin.path: OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
         for pin in examination.pins.pins
         if not pin.removes
-    )
+    }
+    return OwnUids(known=tuple(known.values()))
 
 
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
@@ -274,7 +275,8 @@ def _is_shielded(facts: NodeFacts) -> bool:
 
 
 def _longest_grace(facts: NodeFacts) -> float:
-    longest = max((pod.grace_seconds for pod in facts.pods), default=0)
+    graces = (pod.spec.get("terminationGracePeriodSeconds") for pod in facts.pods)
+    longest = max((30 if grace is None else int(grace) for grace in graces), default=0)
     return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
 
 

@@ -125,7 +125,7 @@ def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tup
     return tuple(
         Difference(
             kind=DifferenceKind.CHANGED,
-            label=f"{p.pod}/{p.name}",
+            label=p.label,
             detail=f"serves {have}, planned {p.after.container}",
             pod=p.pod,
             container=p.id,

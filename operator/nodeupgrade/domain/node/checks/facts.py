@@ -76,6 +76,16 @@ class PodCgroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim that a pod uses."""
+
+    pod: str
+    name: str
+    deleting: bool = False  # whether it is being deleted
+    unread: str = ""  # why it could not be read; empty if it was
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What surrounds the kubelet on its host."""
 
@@ -94,23 +104,7 @@ class Surroundings:
     dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
     # None if the kubelet has none for its pods, or if it is unknown how it names them
     cgroups: PodCgroups | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeClaim:
-    """A PersistentVolumeClaim that a pod uses."""
-
-    pod: str
-    name: str
-    deleting: bool = False  # whether it is being deleted
-    unread: str = ""  # why it could not be read; empty if it was
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volumes:
-    """The node's volumes."""
-
-    mounted: MountedVolumes = MountedVolumes()  # what is mounted
+    mounted: MountedVolumes = MountedVolumes()  # the volumes that are mounted
     claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
     selinux: bool = False  # whether SELinux is enforcing
 
@@ -141,7 +135,6 @@ class NodeFacts:
     clients: RuntimeClients = RuntimeClients()  # the containers that use the runtime's sockets
     host: HostFacts = HostFacts()  # properties of the host that pod admission depends on
     drift: Drift = Drift()  # differences between the running kubelet and its next start
-    volumes: Volumes = Volumes()
     around: Surroundings = Surroundings()
     # why the credentials that a program prints for the kubelet cannot be used; empty if they can, or it has its own
     unusable_credentials: str = ""

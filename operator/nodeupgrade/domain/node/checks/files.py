@@ -7,14 +7,13 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.startup import SAID
 from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
 from nodeupgrade.domain.node.systemd_units import decisive
 from nodeupgrade.kubelet import layout
 from nodeupgrade.kubelet.flags import accepted, objection
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
-
-SAID = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

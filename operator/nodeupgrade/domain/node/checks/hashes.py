@@ -112,8 +112,7 @@ def hashes_stay(facts: Proof) -> Iterator[Found]:
             f"its stored hash would have to be rewritten for kubelet {facts.node.target}{others} "
             f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
         )
-        subject = f"{changed[0].pod}/{changed[0].name}"
-        yield subject, detail
+        yield changed[0].label, detail
 
 
 @check(Reason.RUNTIME_SOCKET_MOUNTED, Hazard.RUNTIME_SOCKET_REPLACED)

@@ -1,5 +1,6 @@
 """Checks of pods, as the runtime and the API server report them: would each survive the start of another kubelet?"""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
@@ -54,12 +55,9 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Found]:
     Otherwise any kubelet start replaces the sandbox and all its containers (kubernetes ``PodSandboxChanged``).
     """
     alive = {container.sandbox_id for container in facts.inventory.running()}
-    ready: dict[str, int] = {}
-    newest: dict[str, int] = {}
-    for sandbox in facts.inventory.sandboxes:
-        newest[sandbox.pod.uid] = max(newest.get(sandbox.pod.uid, 0), sandbox.created_at)
-        if sandbox.ready:
-            ready[sandbox.pod.uid] = ready.get(sandbox.pod.uid, 0) + 1
+    by_age = sorted(facts.inventory.sandboxes, key=lambda sandbox: sandbox.created_at)
+    newest = {sandbox.pod.uid: sandbox.created_at for sandbox in by_age}
+    ready = Counter(sandbox.pod.uid for sandbox in by_age if sandbox.ready)
     for sandbox in facts.inventory.sandboxes:
         if sandbox.id not in alive:
             continue

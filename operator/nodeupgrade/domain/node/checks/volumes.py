@@ -21,7 +21,7 @@ from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 def _of_pods(facts: NodeFacts) -> Iterator[tuple[Pod, PodVolume]]:
     """Return the mounted volumes of pods that have not ended."""
     pods = {str(pod.ref.uid): pod for pod in _alive(facts)}
-    return ((pods[volume.pod], volume) for volume in facts.volumes.mounted.of_pods if volume.pod in pods)
+    return ((pods[volume.pod], volume) for volume in facts.around.mounted.of_pods if volume.pod in pods)
 
 
 def _alive(facts: NodeFacts) -> Iterator[Pod]:
@@ -59,7 +59,7 @@ CSI = "kubernetes.io/csi"
 )
 def volumes_keep_their_place(facts: NodeFacts) -> Iterator[Found]:
     """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
-    mounted = facts.volumes.mounted
+    mounted = facts.around.mounted
     staging, blocks = history.STAGED_VOLUMES_MOVED, history.BLOCK_VOLUMES_MOVED
     for change, before, after in (
         (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
@@ -122,7 +122,7 @@ def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
     change = history.SELINUX_MOUNTED
     claiming = [str(pod.ref) for pod in _alive(facts) if any(claims_of(pod))]
     off = facts.gates.get("SELinuxMount") is False
-    if facts.volumes.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
+    if facts.around.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
         yield (
             f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
             "that share a volume under different labels cannot both be started again; "
@@ -157,7 +157,7 @@ def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     """
     defect = history.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
-    for claim in facts.volumes.claims if harmful else ():
+    for claim in facts.around.claims if harmful else ():
         if claim.deleting:
             detail = (
                 f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "

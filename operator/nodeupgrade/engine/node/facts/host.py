@@ -14,7 +14,6 @@ from nodeupgrade.domain.node.checks.facts import (
     NodeFacts,
     PodCgroups,
     Surroundings,
-    Volumes,
 )
 from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
@@ -130,6 +129,7 @@ def _is_program(files: FilesView, path: PurePosixPath) -> bool:
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
 NETWORKS = PurePosixPath("/etc/cni/net.d")
+SELINUX = PurePosixPath("/sys/fs/selinux/enforce")
 MARKING_CHAIN = b"KUBE-MARK-MASQ"
 PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
 """Units that run only while packages are upgraded."""
@@ -146,7 +146,7 @@ INIT = "1"
 
 
 def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
-    """Gather the facts about the host that are not known yet."""
+    """Gather the facts about the host, and the volumes on it, that are not known yet."""
     files, unit, status = host.files, facts.kubelet.unit, host.services.status
     table = mounts(files)
     mount = holder(table, PurePosixPath(facts.readiness.layout.root))
@@ -165,6 +165,9 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         package=package,
         package_assumed=assumed,
         dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
+        mounted=mounted_volumes(table),
+        claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
+        selinux=(files.read(SELINUX) or b"").strip() == b"1",
     )
 
 
@@ -314,17 +317,3 @@ def _number(data: bytes | None) -> int | None:
 
 def _words(files: FilesView, path: PurePosixPath) -> frozenset[str]:
     return frozenset((files.read(path) or b"").decode(errors="replace").split())
-
-
-# Gather what is known about the node's volumes. Changes nothing.
-
-SELINUX = PurePosixPath("/sys/fs/selinux/enforce")
-
-
-def look_at_volumes(host: HostView, facts: NodeFacts) -> Volumes:
-    """Gather the facts about volumes that are not known yet."""
-    return Volumes(
-        mounted=mounted_volumes(mounts(host.files)),
-        claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
-        selinux=(host.files.read(SELINUX) or b"").strip() == b"1",
-    )

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks.units import paths_in, script_of
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, is_pattern, matching, unit_files
-from nodeupgrade.kubelet.layout import config_directory, config_path, is_drop_in
+from nodeupgrade.kubelet.layout import config_directory, is_drop_in
+from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.ports.files import FilesView
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
@@ -58,7 +59,7 @@ def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
 
 def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
     """Return the configuration files that a kubelet with this command line reads, in order."""
-    paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
+    paths = [PurePosixPath(path) for path in (Configured(words=words).flag("config"),) if path]
     if (directory := config_directory(words)) is not None:
         paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
     return paths

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import volumes as of_volumes
-from nodeupgrade.domain.node.checks.facts import NodeFacts, VolumeClaim, Volumes
+from nodeupgrade.domain.node.checks.facts import NodeFacts, Surroundings, VolumeClaim
 from nodeupgrade.domain.node.mounts import MountedVolumes, mounted_volumes
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
@@ -51,7 +51,7 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
         "kubelet": kubelet(current=V(current)),
         "target": V(target),
         "readiness": readiness(layout=layout),
-        "volumes": Volumes(mounted=mounted_volumes(table("/", ROOT, *points)), **seen),
+        "around": Surroundings(mounted=mounted_volumes(table("/", ROOT, *points)), **seen),
     }
     return facts(**{**known, **given})
 
