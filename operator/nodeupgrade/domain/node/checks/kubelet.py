@@ -16,6 +16,7 @@ from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelet.known_defects import Concern, KnownDefect
+from nodeupgrade.kubelet.layout import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
 FREE_BYTES = 64 * 1024 * 1024
@@ -68,19 +69,15 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     Hazard.RUNTIME_API_TOO_OLD,
     history.CRI_V1_REQUIRED,
     history.RUNTIME_CONFIG_REQUIRED,
-    history.DOCKERSHIM_REMOVED,
+    BUILT_IN_RUNTIME_REMOVED,
     acceptable=False,
 )
 def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
     """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
     runtime = facts.runtime
     if facts.readiness.layout.built_in:
-        if history.DOCKERSHIM_REMOVED.applies_to(facts.target):
-            yield (
-                f"kubelet {facts.target} has no dockershim ({history.DOCKERSHIM_REMOVED.reference}), so that it cannot "
-                "talk to Docker itself; 1.23 is the last minor that this node can have in place. Drain it and move it "
-                "to another runtime first, such as containerd, which starts all of its pods anew"
-            )
+        if objection := built_in_runtime_objection(facts.target):
+            yield objection
     elif not is_as_expected(facts):
         return
     elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:

@@ -13,14 +13,13 @@ from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import units
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.units import (
-    KNOWN,
-    SCRIPTS,
     is_harmless,
     paths_in,
     script_of,
     unknown_commands,
 )
 from nodeupgrade.domain.node.systemd_units import UnitCommand
+from nodeupgrade.domain.node.vendor_commands import KNOWN, SCRIPTS
 from tests.unit.domain.node.checks.sound import command, facts, kubelet, start, unit
 
 CHECKS = checks_of(units, warns=False)
