@@ -80,9 +80,11 @@ def memory_is_sound(document: Document) -> bool:
     return bool(unknown) or _is(document.get("checksum"), partial(memory_checksum, document))
 
 
-def claims_are_sound(text: str, checksum: object) -> bool:
-    """Report whether this is the checksum of the text in dra_manager_state, which is a CRC-32."""
-    return crc32(text.encode(errors="replace")) == checksum
+def claims_are_sound(document: Document) -> bool:
+    """Report whether dra_manager_state has a checksum, and the right one, a CRC-32, if it is that of a text."""
+    text = document.get("data")
+    sound = not isinstance(text, str) or crc32(text.encode(errors="replace")) == document.get("checksum")
+    return "checksum" in document and sound
 
 
 def _checksum(printed: _Print, value: Any) -> int:

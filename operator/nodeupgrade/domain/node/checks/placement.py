@@ -234,17 +234,6 @@ def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
     return total + amounts(spec.get("overhead"))
 
 
-def max_pods(settings: Configured, cpus: int) -> int:
-    """Return how many pods a kubelet admits on a node with this many millicores.
-
-    Raises:
-        ValueError: a setting is not a number.
-    """
-    most = settings.number("max-pods", "maxPods", DEFAULT_MAX_PODS)
-    per_core = settings.number("pods-per-core", "podsPerCore", 0)
-    return min(most, per_core * cpus // 1000) if per_core > 0 else most
-
-
 def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
     """Return what a kubelet with these settings can allocate to pods.
 
@@ -257,7 +246,9 @@ def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
     for name in capacity:
         if name.startswith(HUGE_PAGES):
             given[MEMORY] -= capacity[name]
-    given[PODS] = max_pods(settings, capacity[CPU])
+    most = settings.number("max-pods", "maxPods", DEFAULT_MAX_PODS)
+    per_core = settings.number("pods-per-core", "podsPerCore", 0)
+    given[PODS] = min(most, per_core * capacity[CPU] // 1000) if per_core > 0 else most
     return given
 
 

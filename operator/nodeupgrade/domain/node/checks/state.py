@@ -113,7 +113,7 @@ PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
 }
 
 
-DAMAGED_FILE = "it is damaged; drain the node, remove the file, and restart the kubelet"
+DAMAGED_FILE = f"it is damaged; {REMEDY}"
 
 
 @check(
@@ -158,7 +158,7 @@ def claims_are_readable(facts: Readiness) -> Iterator[Found]:
             "remove the file while the kubelet is stopped"
         )
         yield _unreadable(facts, CLAIM_STATE, problem)
-    elif not _is_sound(fields(data)):
+    elif not claims_are_sound(fields(data)):
         yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
 
 
@@ -203,12 +203,6 @@ def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
     if ("data" in document) != changed.applies_to(target):
         return f"its format changed in {changed.since} ({changed.reference}); remove it while the kubelet is stopped"
     return _pod_state_problem(data) if "data" in document else None
-
-
-def _is_sound(document: Document) -> bool:
-    """Report whether a state file has a checksum, and the right one if it is that of a text."""
-    text = document.get("data")
-    return "checksum" in document and (not isinstance(text, str) or claims_are_sound(text, document["checksum"]))
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
