@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json
@@ -69,7 +69,20 @@ CASES = st.builds(
 )
 
 
+LOST_TASK = Case(
+    parts=[Part.REFUSE_FOR_NOW, *[Part.SUCCEED] * 4],
+    concurrent=4,
+    unavailable=2,
+    threshold=1,
+    per_zone=2,
+    manual=True,
+    happenings={15: ("cordon", 2), 34: ("retry", 0), 36: ("drop task", 0)},
+)
+"""A task is deleted once its node has a slot: the wave that needs an approval was opened by it."""
+
+
 @given(case=CASES)
+@example(case=LOST_TASK)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_budget_is_exceeded_and_it_ends(case: Case) -> None:
     asyncio.run(live_through(case))

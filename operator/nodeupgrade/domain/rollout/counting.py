@@ -204,12 +204,16 @@ def _preview(rollout: RolloutView) -> PlanSummary | None:
 
 
 def _state(rollout: RolloutView, index: int) -> WaveState:
-    """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
-    if index == rollout.position.index:
-        return rollout.position.state
-    if index > rollout.position.index:
+    """Return the state of one wave; a later one that has not begun is pending even if nothing is left to do in it.
+
+    Where nodes are only looked at, no wave has its turn.
+    """
+    wave, position = rollout.waves[index], rollout.position
+    if index == position.index:
+        return position.state
+    if position.index < 0 or (not wave.begun and (index > position.index or not wave.over)):
         return WaveState.PENDING
-    return WaveState.COMPLETED if rollout.waves[index].over else WaveState.RUNNING
+    return WaveState.COMPLETED if wave.over else WaveState.RUNNING
 
 
 def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:

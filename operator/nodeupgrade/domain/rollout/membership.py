@@ -142,12 +142,13 @@ def selects(selection: NodeSelection, node: NodeView) -> bool:
 
 def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unassigned:
     task, node = fleet.claim_of(name), fleet.nodes.get(name)
-    late = node is not None and _came_too_late(fleet, spec, node)
+    admitted = name in fleet.upgrade.status.in_flight  # whatever became of its task since, it was one of the plan's
+    late = node is not None and not admitted and _came_too_late(fleet, spec, node)
     return Unassigned(
         node=name,
         labels={} if node is None else node.labels,
         wave="" if task is None else task.spec.wave,
-        idle=task is None and (node is None or late or not needs_claim(fleet, spec, node)),
+        idle=task is None and not admitted and (node is None or late or not needs_claim(fleet, spec, node)),
         late=late,
     )
 

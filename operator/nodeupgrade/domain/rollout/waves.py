@@ -93,12 +93,18 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
     """Return the current wave.
 
     A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
-    and the next wave waits for them.
+    and the next wave waits for them. An earlier wave that had no nodes so far opens only once it is approved, if it
+    needs that.
     """
     reached = max((index for index, wave in enumerate(waves) if wave.begun), default=-1)
-    if not all(wave.over for wave in waves[: reached + 1]):
-        return _running(waves, reached)
-    following = next((index for index in range(reached + 1, len(waves)) if not waves[index].over), None)
+    opened = [
+        wave
+        for index, wave in enumerate(waves[: reached + 1])
+        if wave.begun or awaits_approval(upgrade, waves, index) is None
+    ]
+    if not all(wave.over for wave in opened):
+        return _running(opened, reached)
+    following = next((index for index, wave in enumerate(waves) if not wave.over), None)
     if following is None:
         return WavePosition(index=len(waves), state=WaveState.COMPLETED)
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
@@ -108,7 +114,7 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
         message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval{why}")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
         return WavePosition(index=following, state=state, reason=reason, message=message)
-    return _running(waves, following)
+    return _running(waves[: following + 1], following)
 
 
 def soak_until(wave: WaveRoster) -> datetime | None:
@@ -153,8 +159,8 @@ def approved_by(upgrade: Upgrade, wave: str) -> str | None:
     return None
 
 
-def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:
-    members = [member for wave in waves[: index + 1] for member in wave.members]
+def _running(opened: Sequence[WaveRoster], index: int) -> WavePosition:
+    members = [member for wave in opened for member in wave.members]
     pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
         return WavePosition(index=index, pending=pending)
@@ -162,5 +168,5 @@ def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:
     if not blocking:
         return WavePosition(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""
-    message = f"wave {waves[index].name} waits: {blocking[0].message}{more}"
+    message = f"wave {opened[-1].name} waits: {blocking[0].message}{more}"
     return WavePosition(index=index, reason=blocking[0].reason, message=message)
