@@ -166,7 +166,7 @@ def _quote(word: str) -> str:
 
 
 def parsed(words: tuple[str, ...]) -> Iterator[Flag]:
-    """Yield the flags of a command line; a flag without a value, such as a boolean, has an empty one."""
+    """Yield the flags of a command line; one without a value is a boolean, which is then true (pflag's NoOptDefVal)."""
     booleans = {flag.name for flag in MEANINGLESS if flag.boolean}
     rest = list(words)
     while rest:
@@ -180,7 +180,7 @@ def parsed(words: tuple[str, ...]) -> Iterator[Flag]:
             value = rest.pop(0)
             yield Flag(name=name, value=value, words=(word, value))
         else:
-            yield Flag(name=name, value=value, words=(word,))
+            yield Flag(name=name, value=value if equals else "true", words=(word,))
 
 
 def _is_meaningless(flag: Flag, target: KubeletVersion, *, remote: bool) -> bool:

@@ -165,3 +165,11 @@ def test_maps_are_merged_and_lists_replaced() -> None:
     assert layout.gates == {"A": True, "B": True}
     assert layout.settings.document["evictionHard"] == {"memory.available": "1Gi", "nodefs.available": "1%"}
     assert layout.settings.document["clusterDNS"] == ["c"]
+
+
+def test_a_boolean_flag_without_a_value_is_true() -> None:
+    given = Configured(
+        words=("--rotate-certificates", "--protect-kernel-defaults", "--node-ip", "::1", "--fail-swap-on")
+    )
+    assert given.flag("rotate-certificates") == given.flag("protect-kernel-defaults") == "true"
+    assert (given.flag("node-ip"), given.flag("fail-swap-on")) == ("::1", "true")
