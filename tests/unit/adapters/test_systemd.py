@@ -6,20 +6,18 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.systemd import systemctl
-from nodeupgrade.adapters.systemd.manager import (
-    LOG_LINES,
-    SystemdManager,
+from nodeupgrade.adapters.systemd.fence import Fence
+from nodeupgrade.adapters.systemd.manager import LOG_LINES, SystemdManager, output_of
+from nodeupgrade.adapters.systemd.systemctl import (
     assignments_of,
     command_of,
     commands_of,
     environment_files_of,
     limit_of,
     moment_of,
-    output_of,
     program_of,
     start_line_of,
 )
-from nodeupgrade.adapters.systemd.systemctl import Fence
 from nodeupgrade.domain.errors import StepFailed
 
 
