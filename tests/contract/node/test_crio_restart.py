@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.crio.runtime import CrioRuntime, silent_clients
+from nodeupgrade.adapters.crio.daemon import silent_clients
+from nodeupgrade.adapters.crio.runtime import CrioRuntime
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed

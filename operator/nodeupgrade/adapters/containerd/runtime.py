@@ -4,20 +4,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
-from shlex import quote
-
-from google.protobuf.any_pb2 import Any
 
 from nodeupgrade.adapters.containerd import restart
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
+from nodeupgrade.adapters.containerd.rescue_fragment import rendered, updates
 from nodeupgrade.adapters.containerd.restart import CONTAINERD, ContainerdProgram
-from nodeupgrade.adapters.containerd.store import NAMESPACE, UPDATE, MetadataStore, to_inventory, update_of
+from nodeupgrade.adapters.containerd.store import NAMESPACE, MetadataStore, to_inventory
 from nodeupgrade.adapters.cri.client import Listing, Statuses, running
-from nodeupgrade.adapters.cri.connection import Call, UnaryMethod, framed
+from nodeupgrade.adapters.cri.connection import UnaryMethod
 from nodeupgrade.adapters.cri.runtime import CriRuntime
-from nodeupgrade.adapters.cri.stored import questions, wrong_hashes
+from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.rescue_script import RescueFragment, function, piped
+from nodeupgrade.domain.node.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import (
     NextStart,
     RestartHazards,
@@ -100,29 +98,3 @@ def places(info: Mapping[str, str]) -> RuntimePlaces | None:
         return None
     # The plugin reports its own directory, which is one below containerd's.
     return RuntimePlaces(root=str(root), state=str(PurePosixPath(state).parent), address=str(address))
-
-
-# How the rescue script restores the stored hashes, through ``curl``. See docs/decisions/rescue.md.
-
-
-def updates(images: Iterable[BeforeImage]) -> tuple[Call, ...]:
-    """Return the calls that MetadataStore.restore() makes, encoded for the wire; repeating one is harmless."""
-    requests = (update_of(each.container_id, Any(type_url=each.encoding, value=each.data)) for each in images)
-    return tuple(Call(path=UPDATE.path, frame=framed(request)) for request in requests)
-
-
-def rendered(socket: str, listing: Call, restore: tuple[Call, ...], wrong: Iterable[bytes]) -> RescueFragment:
-    """Return the shell functions that make these calls; ``wrong`` are the new hashes as they are listed."""
-    restored = (piped(f"restored {quote(call.path)}", call.frame) for call in restore)
-    lines = [*questions(socket, listing, wrong, metadata=NAMESPACE), *function("restore_hashes", restored)]
-    return RescueFragment(restores=bool(restore), text="\n".join(lines) + LOGIC)
-
-
-LOGIC = r"""
-# A container that is gone (status 5) needs no hash.
-restored() {
-    call "$1" && return 0
-    trouble="status ${status:-none}"
-    [ "${status:-}" = 5 ]
-}
-"""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.containerd._pb import containerd_pb2
-from nodeupgrade.adapters.containerd.runtime import updates
+from nodeupgrade.adapters.containerd.rescue_fragment import updates
 from nodeupgrade.adapters.containerd.store import EXTENSION, TYPE_URL
 from nodeupgrade.adapters.cri._pb import runtime_pb2
 from nodeupgrade.adapters.cri.client import HASH_KEY, CriClient, CriVersion

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from socket import AF_UNIX, socket
 
-from nodeupgrade.adapters.containerd.runtime import rendered
+from nodeupgrade.adapters.containerd.rescue_fragment import rendered
 from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node import rescue_script
