@@ -11,8 +11,7 @@ import tenacity
 
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
 from nodeupgrade.api.json import Json, timestamp, to_json
-from nodeupgrade.api.values import printable
-from nodeupgrade.api.wording import counted
+from nodeupgrade.api.wording import counted, printable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.rollout.events import Notice
 from nodeupgrade.ports.health import DeliveryError, NoticeSender

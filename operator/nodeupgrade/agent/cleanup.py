@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import RUNS, STATE
-from nodeupgrade.api.values import RunId, printable
+from nodeupgrade.api.values import RunId
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.packages import HELD, STATUS, record_of

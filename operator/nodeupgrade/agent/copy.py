@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain.rollout.sources import SourceError, parse_path
 from nodeupgrade.ports.artifacts import CopyError
 from nodeupgrade.wiring.copying import copy, real

@@ -1,4 +1,4 @@
-"""Annotations by which people say of one Node that it is to be skipped or held, whatever NodeUpgrade selects it.
+"""Annotations on Nodes: people ask to skip or hold one, whatever NodeUpgrade selects it; we and kured mark ours.
 
 A pod may be annotated to hold its node, too, for as long as the NodeUpgrade allows.
 """
@@ -11,6 +11,10 @@ SKIP_ANNOTATION = "nodeupgrade.dev/skip"
 """The rollout goes on, and ends, without the node."""
 HOLD_ANNOTATION = "nodeupgrade.dev/hold"
 """The node is not started, and its wave waits for it. A run that has been started is not interrupted."""
+CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
+"""Annotation on a Node: UID of the NodeUpgrade that cordoned it. Only that NodeUpgrade may uncordon the node."""
+REBOOT_ANNOTATION = "weave.works/kured-reboot-in-progress"
+"""Annotation on a Node that kured is about to reboot, or is rebooting."""
 
 _NO = "false"
 _YES = "true"

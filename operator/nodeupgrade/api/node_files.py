@@ -10,16 +10,11 @@ _SEGMENT: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
 """A part of a path: neither ``.`` nor ``..``, without percent signs, backslashes, spaces and control characters."""
 
 _DOMAIN: Final = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
-_PORT: Final = r":[1-9][0-9]{0,4}"
+PORT: Final = r":[1-9][0-9]{0,4}"
 
 PATH: Final = rf"(/{_SEGMENT})+"
-ORIGIN: Final = rf"https?://({_DOMAIN}|\[[0-9A-Fa-f:.]+\])({_PORT})?"
+ORIGIN: Final = rf"https?://({_DOMAIN}|\[[0-9A-Fa-f:.]+\])({PORT})?"
 URL: Final = rf"{ORIGIN}(/{_SEGMENT})+"
-
-_DOTTED: Final = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
-REGISTRY: Final = rf"({_DOTTED}({_PORT})?|[A-Za-z0-9-]+{_PORT}|localhost)"
-COMPONENT: Final = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
-IMAGE: Final = rf"{REGISTRY}(/{COMPONENT})+(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?@sha256:[0-9a-f]{{64}}"
 
 KERNEL_DIRECTORIES: Final = ("proc", "sys", "dev")
 """Top directories that hold no files but what the kernel shows: other processes' root directories, devices."""

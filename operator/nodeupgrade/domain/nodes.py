@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION, asked
+from nodeupgrade.api.node_annotations import (
+    CORDON_ANNOTATION,
+    HOLD_ANNOTATION,
+    REBOOT_ANNOTATION,
+    SKIP_ANNOTATION,
+    asked,
+)
 from nodeupgrade.api.values import NodeName
-
-CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
-"""Annotation on a Node: UID of the NodeUpgrade that cordoned it. Only that NodeUpgrade may uncordon the node."""
 
 CORDON_MANAGER = "nodeupgrade"
 """The field manager that is recorded for our cordons."""
@@ -21,8 +24,6 @@ MAINTENANCE = (MAINTENANCE_IN_PROGRESS, "DrainInProgress")
 """Conditions by which controllers say that they work on a node (kubernetes enhancement 5683)."""
 MAINTENANCE_REASON = "KubeletUpgrade"
 """The reason by which a condition MaintenanceInProgress is known to be ours. Who set one is not recorded otherwise."""
-REBOOT_ANNOTATION = "weave.works/kured-reboot-in-progress"
-"""Annotation on a Node that kured is about to reboot, or is rebooting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

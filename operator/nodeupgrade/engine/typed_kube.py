@@ -10,7 +10,7 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskStatus
-from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION, view_node
+from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.engine.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

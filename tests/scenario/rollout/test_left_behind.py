@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.domain.nodes import CORDON_ANNOTATION
+from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import RestoreCordon
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
 from tests.doubles.kube_fleet import Part

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 
 import nodeupgrade
 from nodeupgrade.adapters.bundle.store import write_manifest
-from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain import bundle
 
 ROOTS = ("grpcio", "protobuf", "pyyaml", "structlog", "tenacity")

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from nodeupgrade.api.field import SHA256, Field, declared, keys_match, one_of
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
-from nodeupgrade.api.node_files import IMAGE, PATH, URL, not_of_the_kernel
+from nodeupgrade.api.node_files import PATH, PORT, URL, not_of_the_kernel
+
+_DOTTED: Final = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
+REGISTRY: Final = rf"({_DOTTED}({PORT})?|[A-Za-z0-9-]+{PORT}|localhost)"
+COMPONENT: Final = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
+IMAGE: Final = rf"{REGISTRY}(/{COMPONENT})+(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?@sha256:[0-9a-f]{{64}}"
 
 _SHA256 = SHA256.overridden(Field("SHA-256 of the file, in hexadecimal, as printed by sha256sum."))
 _PATH = Field(

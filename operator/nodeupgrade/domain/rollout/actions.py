@@ -11,7 +11,8 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, HookRun, RunVerdict, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
-from nodeupgrade.api.values import NodeName, PodUid, printable
+from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain.agent_pods import AgentPodView, PodRole
 from nodeupgrade.domain.nodes import NodeView
 

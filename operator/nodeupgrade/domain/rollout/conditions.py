@@ -15,8 +15,8 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus
-from nodeupgrade.api.values import NodeName, printable
-from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted, printable, sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Wait

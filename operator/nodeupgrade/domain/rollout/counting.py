@@ -25,8 +25,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveState,
     WaveStatus,
 )
-from nodeupgrade.api.values import printable
-from nodeupgrade.api.wording import counted
+from nodeupgrade.api.wording import counted, printable
 from nodeupgrade.domain.rollout.failures import NONE, Departed, kept, step_of
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView

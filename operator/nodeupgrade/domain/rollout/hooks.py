@@ -14,8 +14,8 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.hooks import Hooks
-from nodeupgrade.api.values import NodeName, RunId, printable
-from nodeupgrade.api.wording import sentence
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.wording import printable, sentence
 from nodeupgrade.domain.rollout.actions import GiveUp, NodeAction, RecordHook, StartHook, Wait
 from nodeupgrade.domain.rollout.backoff import Setback
 

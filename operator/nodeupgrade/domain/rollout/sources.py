@@ -7,7 +7,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
-from nodeupgrade.api.node_files import COMPONENT, IMAGE, KERNEL_DIRECTORIES, ORIGIN, PATH, REGISTRY, URL
+from nodeupgrade.api.node_files import KERNEL_DIRECTORIES, ORIGIN, PATH, URL
+from nodeupgrade.api.upgrade.artifact import COMPONENT, IMAGE, REGISTRY
 
 # Places that programs come from, as values: what a text means, before anybody decides about it.
 #

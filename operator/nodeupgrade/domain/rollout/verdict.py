@@ -15,8 +15,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import printable
-from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.api.wording import counted, printable, sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pod_restart_rules import may_restart_whole

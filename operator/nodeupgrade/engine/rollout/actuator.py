@@ -18,7 +18,8 @@ from nodeupgrade.api.task.object import (
 from nodeupgrade.api.task.spec import HookResult, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
-from nodeupgrade.api.values import NodeName, printable
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import printable
 from nodeupgrade.domain.rollout import actions, hooks
 from nodeupgrade.domain.rollout.guard import decline, is_asked_for
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot

@@ -8,15 +8,10 @@ import contextlib
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.task.object import UPGRADE_LABEL
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.nodes import (
-    CORDON_ANNOTATION,
-    CORDON_MANAGER,
-    MAINTENANCE_IN_PROGRESS,
-    MAINTENANCE_REASON,
-    NodeView,
-)
+from nodeupgrade.domain.nodes import CORDON_MANAGER, MAINTENANCE_IN_PROGRESS, MAINTENANCE_REASON, NodeView
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, ConflictError, KubeApi, NotFoundError, RejectedError, UnavailableError
 

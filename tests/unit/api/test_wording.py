@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from nodeupgrade.api.values import printable
+from nodeupgrade.api.wording import printable
 
 
 @pytest.mark.parametrize(
