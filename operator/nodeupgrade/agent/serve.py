@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from nodeupgrade.agent.earlier_runs import Attempts, EarlierRuns
 from nodeupgrade.agent.examine import Examiner, Precheck, given_up
 from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.agent.host.executor_control import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
-from nodeupgrade.agent.preparation import Attempts, EarlierRuns, Preparation
+from nodeupgrade.agent.preparation import Preparation
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter
 from nodeupgrade.api.task.object import Task
