@@ -14,7 +14,7 @@ from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, Topol
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import Window
 from nodeupgrade.api.values import IntOrPercent, NodeName
-from nodeupgrade.cli.reports.plan import ASSUMED, Expectation, expect
+from nodeupgrade.cli.reports.forecast import ASSUMED, Expectation, expect
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.waves import WaveRoster

@@ -5,7 +5,7 @@ from dataclasses import replace
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.cli.reports.overview import Todo, todo
+from nodeupgrade.cli.reports.todo import Todo, todo
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 

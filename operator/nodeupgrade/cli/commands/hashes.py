@@ -1,6 +1,6 @@
 """`nodeupgrade hash` and `nodeupgrade explain`: the hashes that kubelets compute, without a cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -20,9 +20,9 @@ from nodeupgrade.cli.commands.pod_options import (
     report,
 )
 from nodeupgrade.cli.console import say
-from nodeupgrade.cli.inputs.pod_stream import StoredHash, read_stored
+from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.output import dump, output_option
-from nodeupgrade.cli.program import NO, OK, InputFile, command
+from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command
 from nodeupgrade.cli.reports.forecast import pod_forecast
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import (
@@ -130,6 +130,69 @@ def _change_entry(change: HashChange) -> Entry:
 
 
 # `nodeupgrade verify`: find the kubelet versions that could have stored the hashes on a node.
+
+
+# The hashes that a runtime stores, as `crictl` prints them.
+
+_HASH = "io.kubernetes.container.hash"
+_RUNNING = "CONTAINER_RUNNING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHash:
+    """One running container."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+    stored: str  # the hash; empty if there is none
+
+    @property
+    def label(self) -> str:
+        """``namespace/pod``, as shown to people."""
+        return f"{self.namespace}/{self.pod}"
+
+
+def read_stored(stream: TextIO) -> tuple[StoredHash, ...]:
+    """Read the running containers from the output of `crictl inspect` or `crictl ps -o json`.
+
+    Raises:
+        CannotError: it is something else, or has no running container.
+    """
+    found = tuple(each for printed in read_pods(stream) for each in _running_containers(printed))
+    if not found:
+        raise CannotError(
+            "cannot verify anything because there is no running container in the input; give what this prints: "
+            "crictl inspect $(crictl ps --quiet)"
+        )
+    return found
+
+
+def _running_containers(printed: object) -> Iterator[StoredHash]:
+    document = printed if isinstance(printed, Mapping) else {}
+    listed = document.get("containers")
+    for each in listed if isinstance(listed, list) else [document.get("status")]:
+        container: Mapping[str, Any] = each if isinstance(each, Mapping) else {}
+        labels, annotations = _texts(container.get("labels")), _texts(container.get("annotations"))
+        if "io.kubernetes.container.name" not in labels:
+            raise CannotError(
+                "cannot verify anything because the input holds something other than containers; give what this "
+                "prints: crictl inspect $(crictl ps --quiet)"
+            )
+        if container.get("state") == _RUNNING:
+            yield StoredHash(
+                namespace=labels.get("io.kubernetes.pod.namespace", ""),
+                pod=labels.get("io.kubernetes.pod.name", ""),
+                pod_uid=labels.get("io.kubernetes.pod.uid", ""),
+                container=labels["io.kubernetes.container.name"],
+                stored=annotations.get(_HASH, ""),
+            )
+
+
+def _texts(given: object) -> dict[str, str]:
+    pairs = given.items() if isinstance(given, Mapping) else ()
+    return {key: value for key, value in pairs if isinstance(key, str) and isinstance(value, str)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, claimed_nodes, nodes, on_cluster, read_fleet, rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
-from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, sealed, seat
+from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
+from nodeupgrade.cli.reports.overview import failures
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
-from nodeupgrade.cli.screens.node import by_reason, failures
+from nodeupgrade.cli.screens.status import by_reason
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.membership import view_rollout
@@ -122,5 +123,5 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     if output == "text":
         show(evidence.proof(task, world.now()))
     else:
-        dump(sealed(evidence.document(task)), output)
+        dump(evidence.sealed(evidence.document(task)), output)
     return OK

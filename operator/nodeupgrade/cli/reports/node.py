@@ -1,11 +1,8 @@
 """Everything that is known about one node: its place in a rollout, what it waits for, and what was done to it."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.task.object import Task
@@ -186,29 +183,3 @@ def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> st
     if own.terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, own.name) is None:
         before += ", and needs approval"
     return f"{before}; {decision.message}" if decision.message and not decision.nodes else before
-
-
-# A digest over evidence, so that a copy can be compared with another, and be signed by other means.
-
-DIGEST = "digest"
-"""The member that holds the digest, which does not cover itself."""
-
-
-def sealed(document: Json) -> Json:
-    """Return a document with its digest: what ``jq -cS 'del(.digest)' | sha256sum`` computes from it."""
-    plain: Json = {name: _plain(value) for name, value in document.items() if name != DIGEST}
-    line = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    return {**plain, DIGEST: f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"}
-
-
-def _plain(value: Any) -> Any:
-    """Write whole numbers without a fraction, as jq does."""
-    match value:
-        case dict():
-            return {name: _plain(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return value

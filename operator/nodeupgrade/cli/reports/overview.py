@@ -1,23 +1,19 @@
 """One rollout summed up for people: its status, its nodes in flight, and when it may end."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import groupby
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity, known_reason
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.api.task.status import PodOwner, ReportedHazard, StepResult, StepStatus
+from nodeupgrade.api.task.status import StepResult, StepStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.ranking import ranked
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.api.values import NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,124 +131,6 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
     return Estimate(completion=completion, nodes_per_hour=round(done * 3600 / elapsed, 1))
 
 
-# What people must do before nodes can be upgraded: everything found on them, by check, what forbids most first.
-
-OWNERS_NAMED = 5
-
-_ORDER = tuple(severity.value for severity in Severity)
-_WARN = Severity.WARN.value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Todo:
-    """One thing to do, on one or more nodes."""
-
-    severity: str
-    reason: str
-    check: str = ""  # name of the check that asks for it; empty if no check does
-    accepted: bool = False  # whether it would forbid the upgrade, had the NodeUpgrade not accepted the check
-    remedy: str  # what to do
-    example: str  # what was seen on the first node
-    nodes: tuple[str, ...]
-    pods: int = 0  # how many pods it is about; 0 if it is about the nodes
-    owners: tuple[PodOwner, ...] = ()  # whose pods these are, most pods first; the first few
-
-    @property
-    def kind(self) -> tuple[int, str, str, str, bool]:
-        """What it has in common with others that are done with it."""
-        return (_ORDER.index(self.severity), self.reason, self.check, self.remedy, self.accepted)
-
-
-def todo(
-    members: Iterable[NodeState],
-    findings: Mapping[str, tuple[Finding, ...]],
-    hazards: Mapping[str, tuple[ReportedHazard, ...]],
-) -> tuple[Todo, ...]:
-    """Sum up what is to be done: refusals, then skips, then warnings, those accepted first.
-
-    Findings are those of checks that know the API alone; hazards are what nodes themselves have reported.
-    """
-    found = [
-        each
-        for member in members
-        for each in _found(member, findings.get(member.node, ()), hazards.get(member.node, ()))
-    ]
-    found.sort(key=lambda each: each.kind)
-    made = [_together(list(group)) for _, group in groupby(found, key=lambda each: each.kind)]
-    made.sort(key=lambda each: (_ORDER.index(each.severity), not each.accepted, -len(each.nodes)))
-    return tuple(made)
-
-
-def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[ReportedHazard, ...]) -> Iterator[Todo]:
-    """Yield what speaks against a member's upgrade in its present place, and all warnings."""
-    told = [_reported(member.node, hazard) for hazard in hazards]
-    seen = {each.check for each in told}
-    judged = [each for each in _judged(member.node, findings) if each.check not in seen]
-    against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity != _WARN]
-    if member.place in {Place.REFUSED, Place.HELD, Place.SKIPPED}:
-        yield from against or (_of_state(member),)
-    yield from (each for each in (*told, *judged) if each.severity == _WARN)
-
-
-def _refused_by_itself(member: NodeState) -> bool:
-    verdict = None if member.task is None else member.task.verdict
-    return verdict is not None and verdict.outcome is Verdict.REFUSED and member.reason == verdict.reason
-
-
-def _judged(node: str, findings: Iterable[Finding]) -> Iterator[Todo]:
-    for group in ranked(findings):
-        first = group.first
-        yield Todo(
-            nodes=(node,),
-            severity=first.weight.value,
-            reason=first.reason,
-            check=first.check,
-            accepted=first.accepted,
-            remedy=first.reason.remedy if first.remedy is None else first.remedy,
-            example=first.detail,
-            pods=len(group.pods),
-            owners=tuple(PodOwner(name=owner, pods=number) for owner, number in group.owners),
-        )
-
-
-def _reported(node: str, hazard: ReportedHazard) -> Todo:
-    known = known_reason(hazard.reason)
-    skipped = known is not None and known.severity is Severity.SKIP
-    return Todo(
-        nodes=(node,),
-        severity=(Severity.WARN if hazard.warning else Severity.SKIP if skipped else Severity.REFUSE).value,
-        reason=hazard.reason,
-        check=hazard.check,
-        accepted=hazard.accepted,
-        remedy=NOTHING_TO_DO if known is None else known.remedy,
-        example=": ".join(filter(None, (node, hazard.pod, hazard.detail))),
-        pods=hazard.pods,
-        owners=hazard.owners,
-    )
-
-
-def _of_state(member: NodeState) -> Todo:
-    return Todo(
-        nodes=(member.node,),
-        severity=(Severity.SKIP if member.place is Place.SKIPPED else Severity.REFUSE).value,
-        reason=member.reason,
-        remedy=member.reason.remedy,
-        example=member.message,
-    )
-
-
-def _together(found: list[Todo]) -> Todo:
-    owners = Counter[str]()
-    for each in found:
-        owners.update({owner.name: owner.pods for owner in each.owners})
-    return replace(
-        found[0],
-        nodes=tuple(dict.fromkeys(node for each in found for node in each.nodes)),
-        pods=sum(each.pods for each in found),
-        owners=tuple(PodOwner(name=name, pods=pods) for name, pods in owners.most_common(OWNERS_NAMED)),
-    )
-
-
 # A rollout as a tree: its waves, their nodes as far as they matter now, and the steps of nodes in flight.
 
 _AT_WORK = frozenset({StepResult.DOING, StepResult.UNDOING})
@@ -316,3 +194,61 @@ def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterat
 
 def _took(began: datetime | None, until: datetime | None) -> timedelta | None:
     return None if began is None or until is None else until - began
+
+
+# Nodes that failed, were rolled back or refused: those in tasks, and those that only the status has.
+
+_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A node that failed, was rolled back or refused."""
+
+    node: str
+    reason: str  # the reason in its task, or in the status of the NodeUpgrade
+    result: str = ""  # how its run ended; empty if it never began
+    wave: str = ""
+    step: str = ""
+    message: str = ""
+    time: datetime | None = None
+    restarted: tuple[str, ...] = ()  # at most 20 of its containers that restarted or changed
+
+    @property
+    def explanation(self) -> Reason | None:
+        """What the reason means and what to do; None for a reason of a newer version."""
+        return known_reason(self.reason)
+
+    def document(self) -> Json:
+        """Return it as JSON."""
+        known = self.explanation
+        return {**to_json(self), "meaning": known and known.meaning, "remedy": known and known.remedy}
+
+
+def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
+    """List all failures: those in tasks, and those that only the status has."""
+    ours = [task for task in tasks if task.spec.upgrade_ref.uid == upgrade.uid]
+    found = {task.name: failure for task in ours if (failure := _of_task(task)) is not None}
+    for listed in upgrade.status.failures:
+        step = listed.step or ""
+        entry = Failure(node=listed.node, reason=listed.reason, step=step, message=listed.message, time=listed.time)
+        by_task = found.setdefault(NodeName(listed.node), entry)
+        if not by_task.step:
+            found[NodeName(listed.node)] = replace(by_task, step=step)
+    return tuple(sorted(found.values(), key=lambda failure: (failure.reason, failure.node)))
+
+
+def _of_task(task: Task) -> Failure | None:
+    verdict = task.verdict
+    if verdict is None or verdict.outcome in _GOOD:
+        return None
+    return Failure(
+        node=task.name,
+        reason=verdict.reason.value,
+        result=verdict.outcome.value,
+        wave=task.spec.wave,
+        step=task.reported.failed_step,
+        message=verdict.message,
+        time=verdict.decided_at,
+        restarted=verdict.restarted_list,
+    )

@@ -1,19 +1,14 @@
 """Draw what is known about one node."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from datetime import datetime
-from itertools import groupby
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction, Verdict
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.node import NodeMembership, Story
@@ -28,7 +23,6 @@ from nodeupgrade.cli.screens.formatting import (
     coloured,
     facts,
     heading,
-    since,
     spaced,
     to_the_second,
 )
@@ -115,81 +109,3 @@ def _events(shown: Story) -> RenderableType:
     if len(shown.events) > EVENTS_SHOWN:
         return Group(Text(f"{len(shown.events) - EVENTS_SHOWN} earlier ones are left out", FAINT), drawn)
     return drawn
-
-
-# The failures of a rollout by reason, with what to do about each.
-
-_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A node that failed, was rolled back or refused."""
-
-    node: str
-    reason: str  # the reason in its task, or in the status of the NodeUpgrade
-    result: str = ""  # how its run ended; empty if it never began
-    wave: str = ""
-    step: str = ""
-    message: str = ""
-    time: datetime | None = None
-    restarted: tuple[str, ...] = ()  # at most 20 of its containers that restarted or changed
-
-    @property
-    def explanation(self) -> Reason | None:
-        """What the reason means and what to do; None for a reason of a newer version."""
-        return known_reason(self.reason)
-
-    def document(self) -> Json:
-        """Return it as JSON."""
-        known = self.explanation
-        return {**to_json(self), "meaning": known and known.meaning, "remedy": known and known.remedy}
-
-
-def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
-    """List all failures: those in tasks, and those that only the status has."""
-    ours = [task for task in tasks if task.spec.upgrade_ref.uid == upgrade.uid]
-    found = {task.name: failure for task in ours if (failure := _of_task(task)) is not None}
-    for listed in upgrade.status.failures:
-        step = listed.step or ""
-        entry = Failure(node=listed.node, reason=listed.reason, step=step, message=listed.message, time=listed.time)
-        by_task = found.setdefault(NodeName(listed.node), entry)
-        if not by_task.step:
-            found[NodeName(listed.node)] = replace(by_task, step=step)
-    return tuple(sorted(found.values(), key=lambda failure: (failure.reason, failure.node)))
-
-
-@group()
-def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
-    """Draw failures grouped by reason."""
-    yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
-    for reason, failed in groupby(found, key=lambda failure: failure.reason):
-        nodes = tuple(failed)
-        yield Text()
-        yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
-        if known := nodes[0].explanation:
-            yield facts(("Means", known.meaning), ("Do", known.remedy))
-        drawn = Columns("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
-        for each in nodes:
-            message = each.message
-            if each.restarted:
-                message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
-            row = (each.node, each.result, each.wave, each.step)
-            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
-        yield drawn
-
-
-def _of_task(task: Task) -> Failure | None:
-    verdict = task.verdict
-    if verdict is None or verdict.outcome in _GOOD:
-        return None
-    return Failure(
-        node=task.name,
-        reason=verdict.reason.value,
-        result=verdict.outcome.value,
-        wave=task.spec.wave,
-        step=task.reported.failed_step,
-        message=verdict.message,
-        time=verdict.decided_at,
-        restarted=verdict.restarted_list,
-    )

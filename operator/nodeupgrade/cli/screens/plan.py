@@ -14,8 +14,8 @@ from nodeupgrade.api.values import render_duration
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.reports.forecast import EraForecast
-from nodeupgrade.cli.reports.overview import Todo
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, RuntimeInUse
+from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
