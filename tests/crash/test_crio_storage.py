@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from nodeupgrade.adapters.crio.ended_records import EndedRecords
 from nodeupgrade.adapters.crio.store import SpecificationStore
 from nodeupgrade.adapters.files import atomic
 from nodeupgrade.adapters.files.host import HostFiles
@@ -48,7 +49,7 @@ class Storage:
 
     def __init__(self) -> None:
         self.disk = ModelDisk()
-        self.store = SpecificationStore(HostFiles(disk=self.disk), lambda _process: True, lambda: STORAGE)
+        self.store = SpecificationStore(HostFiles(disk=self.disk), lambda: STORAGE)
         for container_id in IDS:
             made = specification(container_id, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox=POD)
             self.disk.put(config(container_id), go_json(made, indent=True).encode())
@@ -78,8 +79,9 @@ def restored(storage: Storage) -> None:
 
 
 def reinstated(storage: Storage) -> None:
-    for image in storage.store.taken_for_ended(storage.images):
-        storage.store.reinstate(image)
+    ended = EndedRecords(storage.store, lambda _process: True)
+    for image in ended.taken_for_ended(storage.images):
+        ended.put_back(image)
 
 
 def fresh() -> Storage:

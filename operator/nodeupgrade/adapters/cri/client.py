@@ -8,12 +8,11 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from nodeupgrade.adapters.calls import patiently
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
 from nodeupgrade.adapters.proc.processes import ProcessTable, Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -25,9 +24,6 @@ from nodeupgrade.domain.node.inventory import (
 from nodeupgrade.kubelethash import HashValue
 
 A = TypeVar("A", bound=Message)
-
-POLL_INTERVAL = 0.005
-POLL_DEADLINE = 1.0
 
 
 class CriVersion(StrEnum):
@@ -118,22 +114,9 @@ class CriClient:
         requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i, verbose=verbose) for i in ids}
         return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
 
-    def wait_until_listing(self, timeout: float) -> None:
-        """Wait until a restarted runtime lists containers; an active unit does not mean that it does.
-
-        Raises:
-            Transient: it does not within ``timeout`` seconds.
-        """
-        self._served = ()  # a restarted runtime may serve other versions
-        passing = (Transient, Unimplemented)
-
-        def list_once() -> None:
-            self.start_containers(timeout=POLL_DEADLINE)()
-
-        try:
-            patiently(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
-        except passing as error:
-            raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
+    def forget_served(self) -> None:
+        """Ask anew for the CRI versions that the runtime serves: a restarted one may serve others."""
+        self._served = ()
 
     def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:
         answers = self.connection.ask_all(method, requests.values())

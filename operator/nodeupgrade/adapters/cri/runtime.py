@@ -6,14 +6,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from nodeupgrade.adapters.calls import patiently
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.client import CriClient
-from nodeupgrade.adapters.cri.connection import Connection
+from nodeupgrade.adapters.cri.connection import Connection, Unimplemented
 from nodeupgrade.adapters.cri.stored import HashStore
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import NodeProgram, ProcessTable
 from nodeupgrade.adapters.proc.sockets import clients, listener
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.runtime import (
     RestartTuning,
@@ -27,6 +29,8 @@ from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.ports.runtime import BeforeImage, ContainerRuntime
 from nodeupgrade.ports.services import ServiceManager
 
+POLL_INTERVAL = 0.005
+POLL_DEADLINE = 1.0
 INFO_LEVEL = re.compile(r'level=info|"level":"info"')
 SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
 
@@ -136,7 +140,17 @@ class CriRuntime(NodeRuntime):
         return frozenset(stopped) if logs_info else None
 
     def wait_until_answering(self, timeout: float) -> None:
-        self.cri.wait_until_listing(timeout)
+        """Wait until a restarted runtime lists containers; an active unit does not mean that it does."""
+        self.cri.forget_served()
+        passing = (Transient, Unimplemented)
+
+        def list_once() -> None:
+            self.cri.start_containers(timeout=POLL_DEADLINE)()
+
+        try:
+            patiently(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
+        except passing as error:
+            raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

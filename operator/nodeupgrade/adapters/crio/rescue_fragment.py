@@ -13,7 +13,7 @@ from nodeupgrade.ports.runtime import BeforeImage
 
 
 def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-    """Return what SpecificationStore does, as shell functions.
+    """Return what SpecificationStore and EndedRecords do, as shell functions.
 
     ``put`` is the script's own: it replaces a file atomically, and does nothing if the file is as wanted.
     """

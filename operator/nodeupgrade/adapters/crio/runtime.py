@@ -8,6 +8,7 @@ from nodeupgrade.adapters.cri.client import Listing, Statuses, is_running, runni
 from nodeupgrade.adapters.cri.runtime import CriRuntime
 from nodeupgrade.adapters.crio import restart
 from nodeupgrade.adapters.crio.daemon import ask, silent_clients
+from nodeupgrade.adapters.crio.ended_records import EndedRecords
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.restart import CRIO, UNIT
 from nodeupgrade.adapters.crio.store import Known, SpecificationStore, to_inventory
@@ -34,7 +35,7 @@ class CrioRuntime(CriRuntime):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.program = restart.CrioProgram(self.prefix)
-        self.store = SpecificationStore(self.files, self.processes.lives, self._storage)
+        self.store = SpecificationStore(self.files, self._storage)
         self._configuration: restart.CrioConfiguration | None = None
         self._known = Known()
 
@@ -67,19 +68,8 @@ class CrioRuntime(CriRuntime):
         return to_inventory(listing, statuses, self._known, self.processes)
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
-        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended.
-
-        It is stopped for that.
-        """
-        every = tuple(images)
-        self.store.tidy_states(every)
-        taken = self.store.taken_for_ended(every)
-        if taken:
-            self.services.stop(UNIT)
-            for image in taken:
-                self.store.reinstate(image)
-            self.services.start(UNIT)
-        return frozenset(image.container_id for image in taken)
+        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended."""
+        return EndedRecords(self.store, self.processes.lives).reinstate(images, self.services)
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         return restart.find_next_start(

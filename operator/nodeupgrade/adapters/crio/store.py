@@ -38,7 +38,6 @@ class SpecificationStore(HashStore[StoredSpecification]):
     """The files in CRI-O's storage."""
 
     files: Files  # the node's
-    lives: Callable[[Process], bool]  # reports whether a process still runs, according to the kernel
     storage: Callable[[], PurePosixPath]  # returns the directory with one directory for each container
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
@@ -59,45 +58,7 @@ class SpecificationStore(HashStore[StoredSpecification]):
 
     def put(self, texts: Iterable[StoredSpecification]) -> None:
         for text in texts:
-            self._put(text.path, text.data, text.container_id)
-
-    def tidy_states(self, images: Iterable[BeforeImage]) -> None:
-        """Remove what an interrupted reinstate() left beside the files of these images."""
-        stored = list(map(decoded, images))
-        states = (each for one in stored for each in (one, one.sandbox) if each is not None)
-        for path in dict.fromkeys(each.path(STATE) for each in states):
-            self.files.tidy(path)
-
-    def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
-        """Return the images of containers that CRI-O has come to take for ended, or their pods."""
-        return tuple(image for image in images if any(self._is_wrong(decoded(image))))
-
-    def reinstate(self, image: BeforeImage) -> None:
-        """Store the states of the before-image again where CRI-O wrote down an end. CRI-O must be stopped.
-
-        Raises:
-            ContainerGone: there is no such container.
-        """
-        before = decoded(image)
-        if self.files.read(before.path(CONFIG)) is None:
-            raise self.text(image).gone()
-        container, sandbox = self._is_wrong(before)
-        if container:
-            self._put(before.path(STATE), before.state, image.container_id)
-        if sandbox and before.sandbox is not None:
-            self._put(before.sandbox.path(STATE), before.sandbox.state, image.container_id)
-            self.files.remove(before.sandbox.path(STOPPED))
-
-    def _is_wrong(self, before: StoredContainer) -> tuple[bool, bool]:
-        """Report whether CRI-O has come to take a container for ended, and whether its pod, whose process lives."""
-        container, pod = not before.ended and self._says_ended(before), before.sandbox
-        if pod is None or pod.process is None or not self.lives(pod.process):
-            return container, False
-        return container, self.files.read(pod.path(STOPPED)) is not None or self._says_ended(pod)
-
-    def _says_ended(self, before: StoredState) -> bool:
-        now = self.files.read(before.path(STATE))
-        return now is not None and replace(before, state=now).ended
+            self.replace(text.path, text.data, text.container_id)
 
     def _stored(self, storage: PurePosixPath, container_id: ContainerId) -> StoredContainer | None:
         directory = _directory(storage, container_id)
@@ -119,7 +80,12 @@ class SpecificationStore(HashStore[StoredSpecification]):
             return None
         return found
 
-    def _put(self, path: PurePosixPath, data: bytes, container_id: ContainerId) -> None:
+    def replace(self, path: PurePosixPath, data: bytes, container_id: ContainerId) -> None:
+        """Replace a file of a container, and read it back.
+
+        Raises:
+            StepFailed: the file does not hold the data now.
+        """
         self.files.write(path, data)
         if self.files.read(path) != data:
             raise StepFailed(

@@ -1,4 +1,4 @@
-"""Finds out how dockerd would start next time. Starts nothing."""
+"""How dockerd would start next time, what speaks against its restart, and how it is stopped."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.calls import translated
 from nodeupgrade.adapters.cri.restart import killed_with_unit
+from nodeupgrade.adapters.docker.client import Document
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.proc.processes import NodeProgram, complaint
 from nodeupgrade.api.reasons import Reason
@@ -24,6 +25,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeProcess,
 )
 from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.ports.services import ServiceManager
 
 UNIT = "docker.service"
 SOCKET_UNIT = "docker.socket"
@@ -135,6 +137,60 @@ def _complaint(found: DockerdConfiguration, program: DockerdProgram, words: tupl
             "when it starts"
         )
     return program.complaint(words)
+
+
+# What stops dockerd, once it says that this costs no container; and what else it says against a restart.
+
+OLDEST = (18, 9)
+LIVE_RESTORE_OFF = (
+    "live-restore is not in effect, so stopping it would end every container; set live-restore to true in its "
+    "daemon.json, reload the unit, and restart it once at a time of your choice"
+)
+
+
+def units(services: ServiceManager) -> tuple[str, ...]:
+    """Return the socket, if dockerd has one that systemd opens, and the service."""
+    has_socket = services.status(SOCKET_UNIT).load_state == "loaded"
+    return (SOCKET_UNIT, UNIT) if has_socket else (UNIT,)
+
+
+def stop(services: ServiceManager, info: Document | None) -> None:
+    """Stop dockerd and the socket that would start it again, once it says that this costs no container.
+
+    Args:
+        services: of the node.
+        info: what dockerd says of itself; ``None`` if it does not run.
+
+    Raises:
+        StepFailed: it would end containers, or does not stop.
+    """
+    if info is not None:
+        require_live_restore(info)
+    # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
+    for unit in units(services):
+        services.stop(unit)
+
+
+def require_live_restore(info: Document) -> None:
+    """Check that containers survive the end of dockerd.
+
+    Raises:
+        StepFailed: they would not.
+    """
+    if info.get("LiveRestoreEnabled") is not True:
+        raise StepFailed(f"dockerd was not stopped: {LIVE_RESTORE_OFF}")
+
+
+def objections(info: Document, version: tuple[int, ...]) -> Iterator[str]:
+    """Yield what speaks against a restart of this dockerd."""
+    if info.get("LiveRestoreEnabled") is not True:
+        yield LIVE_RESTORE_OFF
+    swarm = info.get("Swarm")
+    state = swarm.get("LocalNodeState", "") if isinstance(swarm, dict) else ""
+    if state not in {"", "inactive"}:
+        yield f"it belongs to a swarm ({state}), whose containers do not survive a restart; leave the swarm"
+    if version[:2] < OLDEST:
+        yield f"it is older than {OLDEST[0]}.{OLDEST[1]:02}, and nobody has tried whether it keeps its containers"
 
 
 # Known hazards of restarting dockerd: its unit, its settings, and containers that have lost their shim.

@@ -10,7 +10,7 @@ from nodeupgrade.adapters.docker import restart
 from nodeupgrade.adapters.docker.client import Document, EngineClient
 from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
 from nodeupgrade.adapters.docker.rescue_fragment import rendered
-from nodeupgrade.adapters.docker.restart import DOCKER, SOCKET_UNIT, UNIT
+from nodeupgrade.adapters.docker.restart import DOCKER, UNIT
 from nodeupgrade.adapters.docker.store import LabelStore
 from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.adapters.proc.sockets import listening, process_of, socket_at
@@ -31,11 +31,6 @@ from nodeupgrade.ports.runtime import BeforeImage
 
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0
-OLDEST = (18, 9)
-LIVE_RESTORE_OFF = (
-    "live-restore is not in effect, so stopping it would end every container; set live-restore to true in its "
-    "daemon.json, reload the unit, and restart it once at a time of your choice"
-)
 
 
 class DockerRuntime(NodeRuntime):
@@ -71,7 +66,7 @@ class DockerRuntime(NodeRuntime):
             cgroup_driver=about.get("CgroupDriver") or None,
             process=process,
             places=self._places(about, process),
-            objections=tuple(objections(about, numbers(version))),
+            objections=tuple(restart.objections(about, numbers(version))),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -104,7 +99,7 @@ class DockerRuntime(NodeRuntime):
     def wait_until_answering(self, timeout: float) -> None:
         """Start dockerd if it is stopped."""
         if self._is_down():
-            for unit in self._units():  # the socket, too, has a limit of starts that is to be reset
+            for unit in restart.units(self.services):  # the socket, too, has a limit of starts that is to be reset
                 self.services.start(unit)
         try:
             patiently(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
@@ -116,22 +111,7 @@ class DockerRuntime(NodeRuntime):
         return known is None or (is_running(listed) and not known.pid)
 
     def _stop(self) -> None:
-        """Stop dockerd and the socket that would start it again, once it says that this costs no container.
-
-        Raises:
-            StepFailed: it would end containers, or does not stop.
-            Transient: it runs, and does not answer.
-        """
-        if not self._is_down():
-            require_live_restore(self._engine.read("/info"))
-        # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
-        for unit in self._units():
-            self.services.stop(unit)
-
-    def _units(self) -> tuple[str, ...]:
-        """Return the socket, if dockerd has one that systemd opens, and the service."""
-        has_socket = self.services.status(SOCKET_UNIT).load_state == "loaded"
-        return (SOCKET_UNIT, UNIT) if has_socket else (UNIT,)
+        restart.stop(self.services, None if self._is_down() else self._engine.read("/info"))
 
     def _root(self) -> PurePosixPath:
         """Return dockerd's directory, as it says itself or, while it is stopped, as it is configured.
@@ -169,7 +149,7 @@ class DockerRuntime(NodeRuntime):
         )
 
 
-# The running dockerd: its process, and what it says against a restart.
+# The process of the running dockerd.
 
 
 def listener(
@@ -185,28 +165,6 @@ def listener(
             if pid not in {0, INIT} and inode in processes.sockets(pid):
                 return process_of(pid, processes)
     return None
-
-
-def require_live_restore(info: Document) -> None:
-    """Check that containers survive the end of dockerd.
-
-    Raises:
-        StepFailed: they would not.
-    """
-    if info.get("LiveRestoreEnabled") is not True:
-        raise StepFailed(f"dockerd was not stopped: {LIVE_RESTORE_OFF}")
-
-
-def objections(info: Document, version: tuple[int, ...]) -> Iterator[str]:
-    """Yield what speaks against a restart of this dockerd."""
-    if info.get("LiveRestoreEnabled") is not True:
-        yield LIVE_RESTORE_OFF
-    swarm = info.get("Swarm")
-    state = swarm.get("LocalNodeState", "") if isinstance(swarm, dict) else ""
-    if state not in {"", "inactive"}:
-        yield f"it belongs to a swarm ({state}), whose containers do not survive a restart; leave the swarm"
-    if version[:2] < OLDEST:
-        yield f"it is older than {OLDEST[0]}.{OLDEST[1]:02}, and nobody has tried whether it keeps its containers"
 
 
 def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[int]:

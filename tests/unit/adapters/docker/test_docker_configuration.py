@@ -1,8 +1,17 @@
-"""How dockerd would start, read from its command line and daemon.json."""
+"""How dockerd would start, read from its command line and daemon.json, and what it says against a restart."""
+
+from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.docker.restart import DockerdConfiguration, Unusable, config_file, is_same_start, read
+from nodeupgrade.adapters.docker.restart import (
+    DockerdConfiguration,
+    Unusable,
+    config_file,
+    is_same_start,
+    objections,
+    read,
+)
 
 PLAIN = ("/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock")
 DEFAULT = DockerdConfiguration(
@@ -73,3 +82,22 @@ def test_a_start_is_compared_as_far_as_the_unit_shows_it(
     line: str, command: tuple[str, ...], running: tuple[str, ...], same: bool
 ) -> None:
     assert is_same_start(line, command, running) is same
+
+
+@pytest.mark.parametrize(
+    ("info", "version", "objects"),
+    [
+        ({"LiveRestoreEnabled": True, "Swarm": {"LocalNodeState": "inactive"}}, (20, 10, 24), []),
+        ({"LiveRestoreEnabled": True}, (18, 9), []),
+        ({"LiveRestoreEnabled": False}, (20, 10), ["live-restore"]),
+        ({}, (20, 10), ["live-restore"]),
+        ({"LiveRestoreEnabled": "true"}, (20, 10), ["live-restore"]),
+        ({"LiveRestoreEnabled": True, "Swarm": {"LocalNodeState": "active"}}, (20, 10), ["swarm"]),
+        ({"LiveRestoreEnabled": True}, (18, 6, 3), ["older than 18.09"]),
+        ({"LiveRestoreEnabled": True}, (), ["older than 18.09"]),
+    ],
+)
+def test_what_speaks_against_a_restart(info: dict[str, Any], version: tuple[int, ...], objects: list[str]) -> None:
+    found = list(objections(info, version))
+    assert len(found) == len(objects)
+    assert all(word in text for word, text in zip(objects, found, strict=True))
