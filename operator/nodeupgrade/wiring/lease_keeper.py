@@ -8,7 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
-from nodeupgrade.adapters.kubelet.identity import KubeletLease
+from nodeupgrade.adapters.kubelet.requests import KubeletLease
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.domain import bundle
 from nodeupgrade.kubelet.credentials import carried, parse

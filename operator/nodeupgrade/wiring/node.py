@@ -17,7 +17,7 @@ from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.adapters.kubelet.cell import INTERPRETER
 from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
+from nodeupgrade.adapters.kubelet.requests import KubeletIdentity
 from nodeupgrade.adapters.logs import log_to_stderr
 from nodeupgrade.adapters.packages import NodePackages
 from nodeupgrade.adapters.proc.processes import ProcessTable

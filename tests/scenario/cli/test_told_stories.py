@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console, RenderableType
 
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import read_fleet
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
-from nodeupgrade.cli.reports.overview import overview
+from nodeupgrade.cli.reports.overview import failures, overview
 from nodeupgrade.cli.screens import evidence, node, status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
@@ -47,13 +47,14 @@ def draw(part: RenderableType) -> str:
 
 async def tell_everything(scene: Scene, told_already: set[str]) -> None:
     """Tell all that there is to tell at one moment; of tasks, what has changed since it was told."""
-    upgrades, tasks = await reading.upgrades(scene.kube), [parse_task(body) for body in await scene.kube.list(TASKS)]
+    upgrades = await cluster_objects.upgrades(scene.kube)
+    tasks = [parse_task(body) for body in await scene.kube.list(TASKS)]
     for upgrade in upgrades:
         seen = overview(upgrade, {task.name: task for task in tasks}, scene.now)
         assert seen.document()["name"] in draw(status.one(seen, scene.now))
         assert (seen.status.phase or "Pending") in status.line(seen)
-        failed = node.failures(upgrade, tasks)
-        draw(node.by_reason(upgrade.name, failed, scene.now))
+        failed = failures(upgrade, tasks)
+        draw(status.by_reason(upgrade.name, failed, scene.now))
         counts = upgrade.status.counts
         assert len(failed) >= counts.failed + counts.rolled_back + counts.rollback_failed
     for task in tasks:
@@ -80,7 +81,7 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
 async def survey_of(scene: Scene, name: str) -> RolloutView | None:
     """Look as explain-node does; None if the rollout is gone or not valid."""
     try:
-        upgrade = await reading.upgrade(scene.kube, name)
+        upgrade = await cluster_objects.upgrade(scene.kube, name)
     except CannotError:
         return None
     fleet = await read_fleet(scene.kube, upgrade)

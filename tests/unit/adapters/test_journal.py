@@ -13,11 +13,10 @@ import pytest
 from nodeupgrade.adapters.journal.file import FileJournal, read_journal
 from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import BootIdentity, PodUid, RunId
+from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal, Mark, Record, render
-from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.ports.journal import BusyError
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
@@ -222,48 +221,6 @@ def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run-1", "run-2", "run-5", "run-6"]
     assert runs.unfinished() == "run-2"
-
-
-def test_agent_and_executor_talk_about_deleted_pods(tmp_path: Path) -> None:
-    runs, run = RunStore(tmp_path), RunId("run-1")
-    runs.write_plan(plan())
-    assert not runs.deleted_pods_wanted(run)
-
-    assert runs.ask_for_deleted_pods(run) == frozenset()
-    assert runs.deleted_pods_wanted(run)
-    runs.report_deleted(run, [PodUid("a")])
-    runs.report_deleted(run, [])
-    runs.report_deleted(run, [PodUid("b")])
-
-    assert runs.ask_for_deleted_pods(run) == {"a", "b"}
-
-
-def test_agent_and_executor_talk_about_pods_that_came(tmp_path: Path) -> None:
-    runs, run = RunStore(tmp_path), RunId("run-1")
-    runs.write_plan(plan())
-    assert not runs.newcomers_wanted(run)
-
-    assert runs.ask_for_newcomers(run) is None
-    assert runs.newcomers_wanted(run)
-    app = AwaitedContainer(pod=PodUid("a"), name="app", before=HashValue("1"), after=HashValue("2"))
-    runs.report_newcomers(run, Newcomers())
-    assert runs.ask_for_newcomers(run) == Newcomers()
-    runs.report_newcomers(run, told := Newcomers(pods=(PodUid("a"),), containers=(app,)))
-
-    assert runs.ask_for_newcomers(run) == told
-
-
-@pytest.mark.parametrize("damage", [b"", b'{"pods": ["a"', b"null", b'{"pods": 1}', b'{"strange": []}', b"\xff"])
-def test_a_word_about_pods_that_came_counts_if_it_is_whole(tmp_path: Path, damage: bytes) -> None:
-    runs, run = RunStore(tmp_path), RunId("run-1")
-    runs.write_plan(plan())
-    runs.report_newcomers(run, Newcomers(pods=(PodUid("a"),)))
-    (tmp_path / run / "newcomers.json").write_bytes(damage)
-
-    assert runs.ask_for_newcomers(run) is None
-
-    runs.report_newcomers(run, told := Newcomers(pods=(PodUid("b"),)))
-    assert runs.ask_for_newcomers(run) == told
 
 
 def _fail(*_: object) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kubelet.identity import Given, KubeletLease
+from nodeupgrade.adapters.kubelet.requests import Given, KubeletLease
 from nodeupgrade.agent.host import lease_keeper
 from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
 from nodeupgrade.kubelet.credentials import parse

@@ -22,7 +22,7 @@ import structlog
 
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.adapters.kubelet import cell
-from nodeupgrade.adapters.kubelet.identity import Given, Source
+from nodeupgrade.adapters.kubelet.requests import Given, Source
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.credentials import (
     CredentialProgram,
@@ -189,7 +189,7 @@ class CredentialPrograms:
 
 
 class _PrintedSource:
-    """Implements identity.Source with what a program prints."""
+    """Implements requests.Source with what a program prints."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.adapters.files.opening import resolve
-from nodeupgrade.adapters.kubelet import cell, identity
+from nodeupgrade.adapters.kubelet import cell, requests
 from nodeupgrade.adapters.proc.processes import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
@@ -35,7 +35,7 @@ class HostKubelet:
     prefix: tuple[str, ...] = ()  # of commands that run its program, for example ``("chroot", "/host")`` in a pod
     healthz_timeout: float = 1.0  # seconds to wait for the health endpoint; it answers at once or not at all
     program_timeout: float = 60.0  # seconds for the program to print its version
-    token: Path = identity.TOKEN  # file with the service account's token, for requests to the kubelet's server
+    token: Path = requests.TOKEN  # file with the service account's token, for requests to the kubelet's server
     root: Path = Path("/")  # mount point of the node's root directory
 
     def healthy(self) -> bool:
@@ -73,7 +73,7 @@ class HostKubelet:
 
     def configz(self, where: ServingEndpoint) -> Answer:
         """Send the service account's token, and only to the kubelet itself."""
-        return identity.configz(where, self.token)
+        return requests.configz(where, self.token)
 
     def inotify_instances(self) -> int:
         """Count the inotify instances of the superuser's processes; one that several share counts once per process."""

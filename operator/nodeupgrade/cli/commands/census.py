@@ -12,7 +12,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import UNKNOWN_KUBELET
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say, show
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
@@ -85,9 +85,9 @@ async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...],
     if fleet == bool(names):
         raise click.UsageError("give either nodes or --fleet")
     if fleet:
-        found = fleet_census(await reading.tasks(kube), await reading.node_names(kube))
+        found = fleet_census(await cluster_objects.tasks(kube), await cluster_objects.node_names(kube))
     else:
-        found = fleet_census((await reading.tasks_named(kube, names)).values(), frozenset(names))
+        found = fleet_census((await cluster_objects.tasks_named(kube, names)).values(), frozenset(names))
     if output != "text":
         dump(found, output)
         return OK

@@ -20,7 +20,7 @@ from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.api.wording import counted, printable
 from nodeupgrade.cli.console import say
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, called, command
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi
@@ -314,7 +314,7 @@ async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: C
 async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> Change:
     """Patch exactly the revision that the change was decided on; after a conflict, read the object and decide again."""
     for _ in range(ATTEMPTS):
-        upgrade = await reading.upgrade(kube, name)
+        upgrade = await cluster_objects.upgrade(kube, name)
         change = decide(upgrade)
         if change.patch is None:
             return change
@@ -331,7 +331,7 @@ async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -
 
 async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions) -> int:
     end = world.now() + timedelta(seconds=how.limit)
-    while not change.done(await reading.upgrade(kube, name)):
+    while not change.done(await cluster_objects.upgrade(kube, name)):
         if world.now() >= end:
             say(f"error: cannot wait any longer until {change.waits_for} because --timeout is over", err=True)
             return TIME_IS_OVER

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, Ta
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, show
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, nodes, on_cluster
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
@@ -91,7 +91,7 @@ async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[L
 async def _in_flight(kube: KubeApi) -> Found:
     """Say what has to end before the operator may go."""
     try:
-        rollouts = await reading.upgrades(kube)
+        rollouts = await cluster_objects.upgrades(kube)
     except NotFoundError:
         return State.OK, "there are no NodeUpgrades, nor their definition"
     flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
@@ -200,7 +200,7 @@ async def _agent(kube: ReviewingKube, node: str | None) -> Found:
     pods = PODS.within(INSTALLED_IN)
     if node is None:
         return State.UNKNOWN, "not tried; --node NAME has the API server admit one, without creating it"
-    view, deployments = view_node(await reading.node(kube, node)), DEPLOYMENTS.within(INSTALLED_IN)
+    view, deployments = view_node(await cluster_objects.node(kube, node)), DEPLOYMENTS.within(INSTALLED_IN)
     for verb, resource in (("get", deployments), ("create", pods)):
         if not await kube.may(verb, resource):
             return State.UNKNOWN, f"not tried; you may not {verb} {resource.plural} in {INSTALLED_IN}"

@@ -8,7 +8,7 @@ import click
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
 from nodeupgrade.cli.inputs.documents import documents, is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
@@ -66,6 +66,6 @@ def _before(connection: ClusterConnection, against: str | None, names: set[str])
     if against is None:
         return {}
     if against == LIVE:
-        return connection.run(lambda _world, kube: reading.bodies(kube, names))
+        return connection.run(lambda _world, kube: cluster_objects.bodies(kube, names))
     with click.open_file(against, encoding="utf-8", errors="surrogateescape") as file:
         return {each.name: each.body for each in documents(file.read(), against) if is_upgrade(each)}

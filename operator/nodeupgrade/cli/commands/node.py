@@ -5,7 +5,7 @@ from dataclasses import replace
 import click
 
 from nodeupgrade.cli.console import say, show
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import World, claimed_nodes, nodes, on_cluster, read_fleet, rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
@@ -34,8 +34,8 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     Nodes are grouped by reason. The exit code is 1 when there are any, 0 when there are none. After the cause is
     removed, `nodeupgrade retry` has all of them tried again.
     """
-    upgrade = await reading.upgrade(kube, name)
-    found = failures(upgrade, await reading.tasks_of(kube, name))
+    upgrade = await cluster_objects.upgrade(kube, name)
+    found = failures(upgrade, await cluster_objects.tasks_of(kube, name))
     if output != "text":
         dump([each.document() for each in found], output)
     elif found:
@@ -75,12 +75,12 @@ async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen
 
 
 async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> Story:
-    view = view_node(await reading.node(kube, name))
-    task, upgrades = await reading.task(kube, view.name), await reading.upgrades(kube)
-    upgrade = await reading.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
+    view = view_node(await cluster_objects.node(kube, name))
+    task, upgrades = await cluster_objects.task(kube, view.name), await cluster_objects.upgrades(kube)
+    upgrade = await cluster_objects.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
     found = [
-        *await reading.events_about(kube, "Node", name),
-        *await reading.events_about(kube, "NodeUpgradeTask", name),
+        *await cluster_objects.events_about(kube, "Node", name),
+        *await cluster_objects.events_about(kube, "NodeUpgradeTask", name),
     ]
     events = sorted((event(body) for body in found if is_ours(body)), key=lambda each: each.time)
     story = Story(
@@ -119,7 +119,7 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     With -o json or yaml, a digest covers everything else that is printed. It shows that a copy was not changed; it does
     not show who printed it. For that, sign the file, for example with `cosign sign-blob` or `ssh-keygen -Y sign`.
     """
-    task = await reading.required_task(kube, node)
+    task = await cluster_objects.required_task(kube, node)
     if output == "text":
         show(evidence.proof(task, world.now()))
     else:

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, say, show
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, as_if_applied, cluster_options, read_fleet
 from nodeupgrade.cli.inputs.documents import Document, documents, is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
@@ -76,7 +76,7 @@ def _only_upgrade(file: TextIO) -> Document:
 
 
 async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
-    live = (await reading.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
+    live = (await cluster_objects.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
     fleet = await read_fleet(kube, as_if_applied(document, live, world.now()))
     spec, seen = fleet.upgrade.spec, rollout(fleet, world.now())
     if spec is None or seen is None:

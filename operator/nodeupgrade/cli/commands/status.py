@@ -11,7 +11,7 @@ from rich.live import Live
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import console, say, show
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, called, command
@@ -164,12 +164,12 @@ async def status_command(
 
 async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> list[Overview]:
     """Read one rollout; ``verbose`` with the tasks of all its nodes."""
-    upgrade = await reading.upgrade(kube, name)
+    upgrade = await cluster_objects.upgrade(kube, name)
     if verbose:
-        read = await reading.tasks_of(kube, name)
+        read = await cluster_objects.tasks_of(kube, name)
     else:
         failed = (failure.node for failure in upgrade.status.failures)
-        read = list((await reading.tasks_named(kube, {*upgrade.status.in_flight, *failed})).values())
+        read = list((await cluster_objects.tasks_named(kube, {*upgrade.status.in_flight, *failed})).values())
     ours: dict[str, Task] = {task.name: task for task in read if task.spec.upgrade_ref.uid == upgrade.uid}
     return [overview(upgrade, ours, world.now())]
 
@@ -177,7 +177,7 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
 async def _every(world: World, kube: KubeApi) -> list[Overview]:
     """Read all rollouts with the tasks of their nodes in flight."""
     found = []
-    for upgrade in await reading.upgrades(kube):
-        tasks = await reading.tasks_named(kube, upgrade.status.in_flight)
+    for upgrade in await cluster_objects.upgrades(kube):
+        tasks = await cluster_objects.tasks_named(kube, upgrade.status.in_flight)
         found.append(overview(upgrade, tasks, world.now()))
     return found

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName, parse_duration
-from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
@@ -181,7 +181,7 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
         guard, own = GuardWriter(kube, INSTALLED_IN), await operator_node(kube)
         fleet = await gather(kube, upgrade, source, guard=guard, operator_node=own)
     except NotFoundError:
-        raise reading.not_installed(UPGRADES) from None
+        raise cluster_objects.not_installed(UPGRADES) from None
     return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})
 
 

@@ -1,4 +1,4 @@
-"""Requests to the API server as the node's own kubelet, with the credentials of its kubeconfig.
+"""Requests to the API server as the node's own kubelet, and to that kubelet's own server for ``/configz``.
 
 Blocking, and standard library only: the lease keeper runs on the host, where the Kubernetes client is not installed.
 """
@@ -153,7 +153,7 @@ def _authorization(token: Material) -> dict[str, str]:
     return {"Authorization": f"Bearer {text.decode('ascii')}"}
 
 
-# Requests to the kubelet's own server over TLS, with the service account's token.
+# Requests for ``/configz`` to the kubelet's own server over TLS, with the service account's token.
 #
 # A kubelet's serving certificate is usually self-signed, so no CA vouches for it. But it is on the node's disk, where
 # only root can write: a server that presents this very certificate, and so has its key, is the kubelet. The token is

@@ -1,4 +1,4 @@
-"""Read our objects for people: an error about a missing object lists those that exist."""
+"""Read our objects in a cluster for people: an error about a missing object lists those that exist."""
 
 import asyncio
 from collections.abc import Callable, Iterable
