@@ -16,7 +16,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.services import Clients
+from nodeupgrade.domain.node.checks.service_endpoints import Clients
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.planning import examine

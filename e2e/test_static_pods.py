@@ -15,7 +15,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.workloads.workload import NAMESPACE
 from e2e.static_pods import LOOKS_SECONDS, StaticPods, pod
-from nodeupgrade.domain.node.own_uids import RECORD
+from nodeupgrade.domain.node.static_pod_uids import RECORD
 from nodeupgrade.domain.node.static_pods import COMMENT
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.files import NewFile, backup_path, staged_path
+from nodeupgrade.domain.node.exchanged_files import NewFile, backup_path, staged_path
 from nodeupgrade.domain.node.journal import Outcome, parse
 from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS

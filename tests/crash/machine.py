@@ -14,7 +14,7 @@ from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.agent.host import own_units
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
-from nodeupgrade.domain.node.files import staged_path
+from nodeupgrade.domain.node.exchanged_files import staged_path
 from nodeupgrade.domain.node.inventory import SandboxInstance
 from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.domain.node.plan import RunPlan

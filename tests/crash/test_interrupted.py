@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.files import backup_path, staged_path
+from nodeupgrade.domain.node.exchanged_files import backup_path, staged_path
 from nodeupgrade.domain.node.journal import Outcome
 from tests.crash.harness import (
     ALL_WAYS,

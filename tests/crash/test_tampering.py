@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.files import staged_path
+from nodeupgrade.domain.node.exchanged_files import staged_path
 from nodeupgrade.domain.node.journal import Mark, Outcome
 from nodeupgrade.domain.node.packages import STATUS
 from nodeupgrade.engine.node import start_preconditions

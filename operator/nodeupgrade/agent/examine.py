@@ -28,9 +28,9 @@ from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, T
 from nodeupgrade.domain.hazards import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
-from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.cluster import API_SERVER, addresses_of, answering, dependants, exposure_seconds
-from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview

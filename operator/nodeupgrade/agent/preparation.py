@@ -23,7 +23,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused
-from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.plan import Replacement, RunPlan
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.task_report import refusal_status

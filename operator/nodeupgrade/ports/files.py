@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.files import FileEntry
+from nodeupgrade.domain.node.exchanged_files import FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 
 

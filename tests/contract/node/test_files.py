@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.files import EntryKind
+from nodeupgrade.domain.node.exchanged_files import EntryKind
 from tests.contract.node.worlds import FilesWorld
 
 

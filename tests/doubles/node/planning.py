@@ -9,8 +9,8 @@ from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, StaticP
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.checks.services import Clients
-from nodeupgrade.domain.node.files import NewFile, staged_path
+from nodeupgrade.domain.node.checks.service_endpoints import Clients
+from nodeupgrade.domain.node.exchanged_files import NewFile, staged_path
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, Replacement, RunPlan, RunRequest
 from nodeupgrade.domain.node.planning import examine

@@ -23,7 +23,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.own_uids import RECORD
+from nodeupgrade.domain.node.static_pod_uids import RECORD
 from nodeupgrade.domain.node.systemd_units import OWN_CHANGE
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER

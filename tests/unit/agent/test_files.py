@@ -14,7 +14,7 @@ from nodeupgrade.agent.host.files import forget, stage
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.files import EntryKind, NewFile, staged_path
+from nodeupgrade.domain.node.exchanged_files import EntryKind, NewFile, staged_path
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.node import Node

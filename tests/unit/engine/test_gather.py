@@ -14,7 +14,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.services import Clients
+from nodeupgrade.domain.node.checks.service_endpoints import Clients
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.drift import Start
-from nodeupgrade.domain.node.files import NewFile
+from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.systemd_units import UnitCommand, differences
 from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start, run_by
 from nodeupgrade.engine.node.facts.runtime import next_start

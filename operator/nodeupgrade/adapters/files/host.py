@@ -29,7 +29,7 @@ from nodeupgrade.adapters.files.atomic import (
 )
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.files import EntryKind, FileEntry
+from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.ports.disk import Disk
 

@@ -9,7 +9,7 @@ from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node.files import changes_of
+from nodeupgrade.domain.node.exchanged_files import changes_of
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.rewriting import hash_of, is_compared

@@ -19,8 +19,8 @@ from nodeupgrade.api.values import Digest, PodRef
 from nodeupgrade.api.yaml import read_all
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
-from nodeupgrade.domain.node.own_uids import OwnUid
 from nodeupgrade.domain.node.plan import StaticPodPin
+from nodeupgrade.domain.node.static_pod_uids import OwnUid
 from nodeupgrade.domain.pods import Pod, Role, parse_pod
 from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
 

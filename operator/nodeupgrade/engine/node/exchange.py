@@ -12,7 +12,7 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.files import entry_obstacle
+from nodeupgrade.domain.node.exchanged_files import entry_obstacle
 from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
 from nodeupgrade.engine.node.node import Node
 

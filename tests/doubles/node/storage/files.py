@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.files import EntryKind, FileEntry
+from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry
 from nodeupgrade.domain.node.mounts import DiskUsage
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES

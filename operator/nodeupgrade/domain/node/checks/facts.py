@@ -11,11 +11,10 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
-from nodeupgrade.domain.node.checks.services import Traffic
+from nodeupgrade.domain.node.checks.service_endpoints import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.mounts import MountedVolumes
-from nodeupgrade.domain.node.own_uids import OwnUids
 from nodeupgrade.domain.node.packages import DpkgState, Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.runtime import (
@@ -26,6 +25,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeInfo,
     RuntimeSocket,
 )
+from nodeupgrade.domain.node.static_pod_uids import OwnUids
 from nodeupgrade.domain.node.static_pods import StaticPod
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer

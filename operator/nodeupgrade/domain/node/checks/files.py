@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup import SAID
-from nodeupgrade.domain.node.files import FileFound, changes_of, is_drop_in, obstacle, reserved
+from nodeupgrade.domain.node.exchanged_files import FileFound, changes_of, is_drop_in, obstacle, reserved
 from nodeupgrade.domain.node.systemd_units import decisive
 from nodeupgrade.kubelet import layout
 from nodeupgrade.kubelet.flags import accepted, objection

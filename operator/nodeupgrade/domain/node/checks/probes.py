@@ -12,7 +12,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.checks.services import Traffic
+from nodeupgrade.domain.node.checks.service_endpoints import Traffic
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout

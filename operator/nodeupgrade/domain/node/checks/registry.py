@@ -13,19 +13,19 @@ from nodeupgrade.domain.check import Check, ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
-    condition,
     drift,
     files,
     hashes,
     host,
     kubelet,
     placement,
+    pod_lifecycle,
     pod_security,
     pods,
     probes,
     resources,
     runtime,
-    services,
+    service_endpoints,
     startup,
     state,
     surroundings,
@@ -40,8 +40,8 @@ OF_ADMISSION = (placement, admission, resources, pod_security)
 """Whether a kubelet that starts would admit every pod again."""
 
 _MODULES = (
-    *(kubelet, runtime, units, pods, startup, host, state, probes, services, drift, *OF_ADMISSION),
-    *(condition, volumes, surroundings, files),
+    *(kubelet, runtime, units, pods, startup, host, state, probes, service_endpoints, drift, *OF_ADMISSION),
+    *(pod_lifecycle, volumes, surroundings, files),
 )
 
 _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
@@ -52,7 +52,7 @@ _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
         else None
     ),
     startup.Readiness: lambda facts: facts.readiness if runtime.is_as_expected(facts) else None,
-    services.Traffic: lambda facts: facts.traffic,
+    service_endpoints.Traffic: lambda facts: facts.traffic,
     drift.Drift: lambda facts: facts.drift,
     admission.Admission: lambda facts: facts.admission,
     files.FilesFound: lambda facts: facts.files,

@@ -12,7 +12,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.domain.node.checks.startup import Identity
-from nodeupgrade.domain.node.files import EntryKind
+from nodeupgrade.domain.node.exchanged_files import EntryKind
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.pods import Pod

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.checks.drift import Start, command
-from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
+from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry, FileFound, NewFile, changes_of, is_drop_in
 from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, unit_files

@@ -12,7 +12,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.services import Traffic
+from nodeupgrade.domain.node.checks.service_endpoints import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,

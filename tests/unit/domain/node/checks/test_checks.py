@@ -12,14 +12,14 @@ from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
-    condition,
     files,
     hashes,
     host,
     kubelet,
+    pod_lifecycle,
     probes,
     registry,
-    services,
+    service_endpoints,
     startup,
     surroundings,
     volumes,
@@ -58,7 +58,7 @@ ROOMS: dict[str, Cases] = {
         [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
     ),
     "condition": (
-        every(condition),
+        every(pod_lifecycle),
         [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
     ),
     "probes": (
@@ -66,7 +66,7 @@ ROOMS: dict[str, Cases] = {
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
     "services": (
-        every(services),
+        every(service_endpoints),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())]
         + [test_dependants.seen(test_dependants.API), test_dependants.seen(test_dependants.budget({}))],
     ),

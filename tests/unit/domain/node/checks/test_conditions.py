@@ -9,14 +9,14 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import RejectedPod, VerifySettings
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import condition
+from nodeupgrade.domain.node.checks import pod_lifecycle
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks import sound
 from tests.unit.domain.node.checks.sound import SPEC, instance, inventory, kubelet, traffic
 
-CHECKS, WARNINGS = checks_of(condition, warns=False), checks_of(condition, warns=True)
+CHECKS, WARNINGS = checks_of(pod_lifecycle, warns=False), checks_of(pod_lifecycle, warns=True)
 
 V = KubeletVersion.parse
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.services import (
+from nodeupgrade.domain.node.checks.service_endpoints import (
     Clients,
     Risk,
     Traffic,

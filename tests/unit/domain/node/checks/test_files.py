@@ -13,7 +13,7 @@ from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import files as of_files
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.files import FilesFound
-from nodeupgrade.domain.node.files import EntryKind, FileEntry, FileFound, NewFile
+from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry, FileFound, NewFile
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout

@@ -8,8 +8,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks import probes, services
-from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
+from nodeupgrade.domain.node.checks import probes, service_endpoints
+from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, Traffic, namespaces, risk_of
 from nodeupgrade.domain.node.cluster import answering
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
@@ -52,11 +52,11 @@ def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
 
 
 def objections(seen: Traffic) -> tuple[Finding, ...]:
-    return ask(checks_of(probes, services, warns=False), seen)
+    return ask(checks_of(probes, service_endpoints, warns=False), seen)
 
 
 def warnings(seen: Traffic) -> tuple[Finding, ...]:
-    return ask(checks_of(probes, services, warns=True), seen)
+    return ask(checks_of(probes, service_endpoints, warns=True), seen)
 
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
