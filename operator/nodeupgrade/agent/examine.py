@@ -28,12 +28,21 @@ from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, T
 from nodeupgrade.domain.hazards import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
-from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, namespaces, risk_of
-from nodeupgrade.domain.node.cluster import API_SERVER, addresses_of, answering, dependants, exposure_seconds
+from nodeupgrade.domain.node.checks.service_endpoints import (
+    API_SERVER,
+    Clients,
+    Risk,
+    addresses_of,
+    answering,
+    dependants,
+    namespaces,
+    risk_of,
+)
 from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.domain.node.readiness_flaps import exposure_seconds
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, prechecked_status, refusal_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod

@@ -20,8 +20,9 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.cluster import InForce, NotInForce, Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.guard_trials import InForce, NotInForce, Trial, node_trial, pod_trials
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.readiness_flaps import exposure_seconds
 from nodeupgrade.domain.node.task_report import staged_status
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, UnavailableError

@@ -10,7 +10,8 @@ from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.departures import Flaps, was_removed
+from nodeupgrade.domain.node.departures import was_removed
+from nodeupgrade.domain.node.readiness_flaps import Flaps
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType

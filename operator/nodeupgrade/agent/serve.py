@@ -22,9 +22,9 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.budget import is_worth_another
-from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.readiness_flaps import Flaps
 from nodeupgrade.domain.node.report import probes_forgotten_at
 from nodeupgrade.domain.node.run_status import run_status
 from nodeupgrade.domain.node.task_report import (

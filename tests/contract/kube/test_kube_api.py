@@ -14,7 +14,7 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.cluster import answering, dependants
+from nodeupgrade.domain.node.checks.service_endpoints import answering, dependants
 from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
 from nodeupgrade.engine.rollout.cordons import cordon_patch
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind

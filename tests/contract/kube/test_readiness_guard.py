@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.domain.node.cluster import InForce, NotInForce, Trial, node_trial, pod_trials
+from nodeupgrade.domain.node.guard_trials import InForce, NotInForce, Trial, node_trial, pod_trials
 from nodeupgrade.kubelet.probe_delay import exposure
 from tests.contract.kube.apiserver import ApiServer
 

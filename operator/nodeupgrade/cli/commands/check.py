@@ -19,7 +19,7 @@ from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.domain.election import DURATION, RETRY, LeaseRecord, read
-from nodeupgrade.domain.node.cluster import NODE_POLICY, POD_POLICY
+from nodeupgrade.domain.node.guard_trials import NODE_POLICY, POD_POLICY
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import container_statuses
 from nodeupgrade.domain.rollout import guard

@@ -16,7 +16,7 @@ from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
-from nodeupgrade.domain.node.checks.surroundings import holds_package
+from nodeupgrade.domain.node.checks.other_tools import holds_package
 from nodeupgrade.domain.node.departures import completing
 from nodeupgrade.domain.node.exchanged_files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.plan import (

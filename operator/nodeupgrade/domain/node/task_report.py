@@ -15,9 +15,9 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding, named
-from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.readiness_flaps import Flaps
 from nodeupgrade.domain.node.report import as_planned
 from nodeupgrade.domain.node.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status
 

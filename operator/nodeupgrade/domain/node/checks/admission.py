@@ -5,62 +5,20 @@ and source by source; it kills those that it rejects (kubernetes #123980, still 
 rejected, not whether any is; so these checks ask whether all of them fit together.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
-from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.hazards import Hazard, named
+from nodeupgrade.domain.node.checks.facts import Admission
+from nodeupgrade.domain.node.checks.resource_managers import asked, devices
+from nodeupgrade.domain.node.checks.resources import allocatable, amounts, requests
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.layout import DEVICE_STATE
-from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelet.state import DeviceCheckpoint, read_devices
-from nodeupgrade.kubelethash import KubeletVersion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
-    """Properties of the host that admission depends on."""
-
-    apparmor: bool = False  # whether AppArmor is enabled in the kernel
-    profiles: frozenset[str] = frozenset()  # the loaded AppArmor profiles, as far as they can be read
-    numa_nodes: int = 1  # number of NUMA nodes
-    device_plugins: frozenset[str] = frozenset()  # names of the sockets of device plugins
-    seccomp: frozenset[str] = frozenset()  # the seccomp profiles that pods name and the node has
-    # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
-    namespaces: Mapping[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """The facts that the checks judge."""
-
-    node: Json  # the Node object
-    pods: tuple[Pod, ...]  # the node's pods, static ones taken from their manifests
-    settings: Configured  # the configuration that the kubelet will start with
-    gates: Mapping[str, bool]  # feature gates that are set
-    current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
-    target: KubeletVersion
-    host: HostFacts = HostFacts()
-    # content of the kubelet's state files, by their path below its root directory
-    state: Mapping[str, bytes] = field(default_factory=dict)
-    alone: bool = False  # whether only the new kubelet would start with this configuration
-
-    @property
-    def devices(self) -> DeviceCheckpoint | None:
-        """Return what the kubelet has noted of devices; ``None`` if it would find nothing that it can read."""
-        return read_devices(self.state.get(DEVICE_STATE))
-
-    @property
-    def starting(self) -> tuple[KubeletVersion, ...]:
-        """Return the kubelets that may be started so: the new one, and by a rollback the old one."""
-        return (self.target,) if self.current is None or self.alone else (self.target, self.current)
-
-    def admitted(self) -> Iterator[Pod]:
-        """Return the pods that are admitted again: all that have not finished."""
-        return (pod for pod in self.pods if not pod.finished)
 
 
 def security_contexts(pod: Pod) -> Iterator[Json]:
@@ -259,3 +217,36 @@ def _in_volume(volume: Json) -> str | None:
     if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
         return "a Secret"
     return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
+
+
+@check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, history.ENDED_PODS_ADMITTED, warns=True, remedy="")
+def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
+    """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
+
+    Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
+    leave pods alone that have ended.
+    """
+    defect = history.ENDED_PODS_ADMITTED
+    if not defect.affects(facts.target):
+        return
+    succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]
+    if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
+        yield (
+            f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
+            f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
+            "patch release"
+        )
+
+
+def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
+    """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
+    if unmet_placement(pod, view_node(dict(facts.node))) is not None:
+        return False
+    if any(devices(facts) & asked(container).keys() for container in pod.containers):
+        return False  # the device plugin has not registered again by then
+    try:
+        given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))
+        requested = requests(facts, pod)
+    except ValueError:
+        return True
+    return all(amount <= given[name] for name, amount in requested.items() if name in given)

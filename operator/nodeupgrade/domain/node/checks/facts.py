@@ -8,7 +8,6 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.service_endpoints import Traffic
@@ -30,8 +29,53 @@ from nodeupgrade.domain.node.static_pods import StaticPod
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.state import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """Properties of the host that admission depends on."""
+
+    apparmor: bool = False  # whether AppArmor is enabled in the kernel
+    profiles: frozenset[str] = frozenset()  # the loaded AppArmor profiles, as far as they can be read
+    numa_nodes: int = 1  # number of NUMA nodes
+    device_plugins: frozenset[str] = frozenset()  # names of the sockets of device plugins
+    seccomp: frozenset[str] = frozenset()  # the seccomp profiles that pods name and the node has
+    # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
+    namespaces: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The facts that the checks of admission judge."""
+
+    node: Json  # the Node object
+    pods: tuple[Pod, ...]  # the node's pods, static ones taken from their manifests
+    settings: Configured  # the configuration that the kubelet will start with
+    gates: Mapping[str, bool]  # feature gates that are set
+    current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
+    target: KubeletVersion
+    host: HostFacts = HostFacts()
+    # content of the kubelet's state files, by their path below its root directory
+    state: Mapping[str, bytes] = field(default_factory=dict)
+    alone: bool = False  # whether only the new kubelet would start with this configuration
+
+    @property
+    def devices(self) -> DeviceCheckpoint | None:
+        """Return what the kubelet has noted of devices; ``None`` if it would find nothing that it can read."""
+        return read_devices(self.state.get(DEVICE_STATE))
+
+    @property
+    def starting(self) -> tuple[KubeletVersion, ...]:
+        """Return the kubelets that may be started so: the new one, and by a rollback the old one."""
+        return (self.target,) if self.current is None or self.alone else (self.target, self.current)
+
+    def admitted(self) -> Iterator[Pod]:
+        """Return the pods that are admitted again: all that have not finished."""
+        return (pod for pod in self.pods if not pod.finished)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

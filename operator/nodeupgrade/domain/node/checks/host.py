@@ -1,12 +1,15 @@
-"""Checks of the host: would the new kubelet start on this kernel, these disks and these units?"""
+"""Checks of the host: would the new kubelet start on this kernel, these disks and these units, by a right clock?"""
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Found, check
-from nodeupgrade.domain.hazards import Finding, Hazard
+from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.domain.nodes import ahead
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import threshold
 
@@ -52,37 +55,6 @@ def run_outlives_a_boot(facts: Readiness) -> Iterator[Found]:
     """
     for path in facts.volatile:
         yield f"{path} is empty after a boot (tmpfs), but what a run changes is not"
-
-
-@check(
-    Reason.POD_CGROUP_MOVES,
-    Reason.KUBELET_WOULD_NOT_START,
-    Hazard.CGROUP_DRIVER_CHANGES,
-    Hazard.CGROUP_V1_REFUSED,
-    history.CGROUP_DRIVER_FROM_RUNTIME,
-    history.CGROUP_V1_REFUSED,
-)
-def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
-    """The new kubelet uses the cgroup driver that the pods were started with, and runs on the node's cgroup version.
-
-    From 1.31 on a kubelet takes the driver from the runtime, if that reports one, and not from its own configuration.
-    With another driver it finds no pod's cgroup, and kills every pod.
-    """
-    reported = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
-    driver = reported or facts.layout.cgroup_driver
-    if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
-        source = f"{facts.runtime.name} says so" if reported else "its configuration says so"
-        yield (
-            f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
-            f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
-        )
-    refused = history.CGROUP_V1_REFUSED
-    if not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.fails_on_cgroup_v1:
-        detail = (
-            f"kubelet {facts.target} does not start on cgroup v1 ({refused.reference}); "
-            "set failCgroupV1: false in its configuration, or move the node to cgroup v2"
-        )
-        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 PROTECTED: Mapping[str, int] = {
@@ -219,3 +191,41 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
 def _thresholds(facts: Readiness) -> Mapping[str, str]:
     without = () if history.IMAGE_INODES.applies_to(facts.target) else ("imagefs.inodesFree",)
     return facts.layout.settings.eviction_hard(without)
+
+
+TOLERATED_SKEW = timedelta(minutes=1)
+
+
+@check(Reason.CLOCK_SKEW, Hazard.NODE_UNDER_PRESSURE)
+def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
+    """The node's clock is that of the API server, give or take a minute."""
+    off = ahead(facts.node)
+    if off is not None and abs(off) > TOLERATED_SKEW:
+        where = "ahead of" if off > timedelta() else "behind"
+        yield (
+            f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
+            "starts opens its connections anew, and may find certificates expired, or not valid yet, with which it "
+            "has worked"
+        )
+
+
+@check(Reason.IPTABLES_CHAINS_GONE, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
+def chains_are_not_missed(facts: NodeFacts) -> Iterator[Found]:
+    """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
+    change = history.MARKING_CHAINS_GONE
+    kept = facts.gates.get("IPTablesOwnershipCleanup") is False
+    if (
+        facts.around.marking
+        and not kept
+        and change.begins_between(facts.current, facts.target)
+        and not _has_proxy(facts)
+    ):
+        yield (
+            f"{named(facts.around.marking)} refers to KUBE-MARK-MASQ, which kubelet {facts.target} does not create "
+            f"({change.reference}), nor does a kube-proxy on the node: it is gone after the next restart of the node"
+        )
+
+
+def _has_proxy(facts: NodeFacts) -> bool:
+    running = (pod for pod in facts.pods if not pod.finished)
+    return any("kube-proxy" in str(container.spec.get("image")) for pod in running for container in pod.containers)

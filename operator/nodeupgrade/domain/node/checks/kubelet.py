@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.resources import is_guaranteed
+from nodeupgrade.domain.node.checks.resource_managers import is_guaranteed
 from nodeupgrade.domain.node.checks.runtime import is_as_expected
 from nodeupgrade.domain.node.checks.volumes import claims_of
 from nodeupgrade.domain.pods import Pod, Role
@@ -159,43 +158,6 @@ def health_can_be_asked(facts: NodeFacts) -> Iterator[Found]:
         yield "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
 
 
-def _needs_guard(facts: NodeFacts) -> bool:
-    return facts.spec.verify.readiness_guard is GuardPolicy.REQUIRE and facts.spec.guard.wanted
-
-
-_LET_IT_PRINT = "see that the program needs to write nothing and that only root may write it"
-
-
-@check(
-    Reason.READINESS_GUARD_UNAVAILABLE,
-    acceptable=False,
-    remedy=f"{_LET_IT_PRINT}, or set verify.readinessGuard: Auto",
-)
-def required_guard_can_be_confirmed(facts: NodeFacts) -> Iterator[Found]:
-    """Where the readiness guard is required, the kubelet's credentials can be used to confirm that it is in force."""
-    if _needs_guard(facts) and (why := facts.unusable_credentials):
-        yield f"the readiness guard cannot be confirmed: {why}"
-
-
-@check(
-    Reason.READINESS_GUARD_UNAVAILABLE,
-    Hazard.ENDPOINTS_LOST,
-    acceptable=False,
-    warns=True,
-    remedy=f"{_LET_IT_PRINT}, or expect that pods are reported unready for a moment",
-)
-def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
-    """A program that prints the kubelet's credentials does so where it may change no file of the node.
-
-    They confirm the readiness guard, renew the node's Lease while no kubelet runs, and read claims of volumes.
-    """
-    if (why := facts.unusable_credentials) and not _needs_guard(facts):
-        yield (
-            f"{why}; so the readiness guard counts as not in force, nobody renews the node's Lease while no kubelet "
-            "runs, and claims of volumes cannot be read"
-        )
-
-
 _FORBIDDING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if not defect.only_warns)
 _WARNING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if defect.only_warns)
 
@@ -245,3 +207,28 @@ _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
 
 def _listed(pods: list[Pod]) -> str | None:
     return f"; it concerns {counted(len(pods), 'pod')}: {named([str(pod.ref) for pod in pods])}" if pods else None
+
+
+OUTSIDE = frozenset({"", "external"})
+"""Cloud providers with which a kubelet names its node after the host."""
+
+
+@check(
+    Reason.CONFIGURATION_DRIFT,
+    Hazard.NODE_IDENTITY_CHANGES,
+    remedy="give the host its former name, or set --hostname-override",
+)
+def kubelet_keeps_its_name(facts: NodeFacts) -> Iterator[Found]:
+    """The kubelet would register under the Node's name, which it takes from --hostname-override or from the host.
+
+    Under another name it would find no pod of its own, and kill all that run.
+    """
+    override = facts.settings.flag("hostname-override") or ""
+    name, registered = (
+        (override or facts.around.hostname).strip().lower(),
+        (facts.node.get("metadata") or {}).get("name"),
+    )
+    if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
+        return
+    source = "--hostname-override" if override else "the host"
+    yield f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"

@@ -1,4 +1,4 @@
-"""Checks of the condition of pods: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
+"""Checks of pods' lifecycles: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -11,9 +11,10 @@ from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.cluster import moment
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.pods import Pod, Role, controller_of
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, restarting
+from nodeupgrade.domain.nodes import moment
+from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
+from nodeupgrade.domain.pods import ALL_RESTARTING, Pod, Role, controller_of
 from nodeupgrade.kubelet import history
 
 
@@ -105,9 +106,6 @@ def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
     return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds
 
 
-_RESIZING = frozenset({"PodResizeInProgress", "PodResizePending"})
-
-
 @check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION)
 def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
     """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
@@ -124,24 +122,6 @@ def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
             if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
                 detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
                 yield instance.label, detail
-
-
-@check(Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, history.RESIZE_POLICY_ACTED_ON)  # fmt: skip
-def resizes_are_over(facts: NodeFacts) -> Iterator[Found]:
-    """No resize is pending or in progress that restarts a container once the new kubelet gets to it."""
-    if facts.current is None or not history.RESIZE_POLICY_ACTED_ON.applies_to(facts.current):
-        return
-    for pod in active(facts):
-        restarting = [
-            container.name
-            for container in pod.containers
-            if any(each.get("restartPolicy") == "RestartContainer" for each in container.spec.get("resizePolicy") or ())
-        ]
-        if restarting and (condition := _resize(pod)) is not None:
-            detail = (
-                f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
-            )
-            yield pod, detail
 
 
 @check(Reason.KUBELET_DEFECT, Hazard.INIT_CONTAINERS_COLLECTED, history.INIT_CONTAINERS_REMEMBERED, remedy="")
@@ -166,13 +146,6 @@ def init_containers_are_remembered(facts: NodeFacts) -> Iterator[Found]:
             yield pod, detail
 
 
-def _resize(pod: Pod) -> str | None:
-    """Return the condition of a resize that a kubelet may still carry out, or ``None``."""
-    conditions = pod.status.get("conditions") or ()
-    going_on = (each for each in conditions if each.get("type") in _RESIZING and each.get("status") == "True")
-    return next((str(each["type"]) for each in going_on if each.get("reason") != "Infeasible"), None)
-
-
 def _has_restarted(pod: Pod) -> bool:
     return any(status.get("restartCount") for status in pod.states.values())
 
@@ -194,3 +167,27 @@ def vendors_kubelet_admits_the_pods(facts: NodeFacts) -> Iterator[Found]:
                 pod,
                 f"it is {', '.join(named_here)}, and kubelet.alsoRejects says that the node's kubelets end such pods",
             )
+
+
+IN_PLACE_UPDATE = "InPlaceUpdateReady"
+"""The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
+
+
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
+def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
+    """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
+    kubelets = (version for version in (facts.current, facts.target) if version is not None)
+    gates = facts.gates
+    rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
+    for pod in facts.running_pods():
+        conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
+        if conditions.get(IN_PLACE_UPDATE) == "False":
+            yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
+        elif conditions.get(ALL_RESTARTING) == "True":
+            yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
+        elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
+            detail = (
+                f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
+                "has all of its containers restarted: wait until they run"
+            )
+            yield pod, detail

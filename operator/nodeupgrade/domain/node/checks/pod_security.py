@@ -8,7 +8,8 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission, security_contexts
+from nodeupgrade.domain.node.checks.admission import security_contexts
+from nodeupgrade.domain.node.checks.facts import Admission
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion

@@ -8,24 +8,12 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.inventory import restarting
-from nodeupgrade.domain.nodes import Taint, view_node
-from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
-from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
-from nodeupgrade.domain.pods import ALL_RESTARTING
+from nodeupgrade.domain.nodes import Taint
+from nodeupgrade.domain.placement import tolerated_seconds
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import (
-    UnhashableContainer,
-    UnreadablePod,
-    UnsupportedKubelet,
-    changes,
-    qos_class,
-    resize_may_restart,
-)
+from nodeupgrade.kubelethash import changes
 
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
-IN_PLACE_UPDATE = "InPlaceUpdateReady"
-"""The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
 
 KUBEADM = "kubeadm.kubernetes.io/"
 """How the annotations begin that kubeadm gives to the API server and to etcd."""
@@ -95,114 +83,6 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Found]:
                     "hold: it was just replaced, or the kubelet uses another runtime"
                 )
                 yield f"{pod.ref}/{name}", detail
-
-
-@check(
-    Reason.POD_CGROUP_MOVES,
-    Hazard.QOS_CLASS_CHANGES,
-    changes.HUGE_PAGES_COUNT,
-    changes.INIT_CONTAINERS_COUNT,
-    changes.STATUS_TRUSTED,
-    changes.POD_RESOURCES_COUNT,
-    changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
-    changes.EACH_CONTAINER_MUST_MATCH,
-)
-def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
-    """Every pod has the same QoS class, and so the same cgroup, for both kubelets.
-
-    The class is part of the cgroup's path, and a kubelet kills a pod whose cgroup it does not find. From 1.16 on init
-    containers count for the class (kubernetes #75223).
-    """
-    current = facts.current
-    if current is None:
-        return
-    for pod in facts.running_pods():
-        try:
-            before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
-        except UnsupportedKubelet:  # reported by versions_are_known
-            return
-        except UnreadablePod as error:
-            yield pod, str(error)
-            continue
-        if before != after:
-            detail = (
-                f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
-                "so the new kubelet would not find its cgroup and kill it; delete the pod first"
-            )
-            yield pod, detail
-
-
-@check(
-    Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED
-)
-def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
-    """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
-    current = facts.current
-    if current is None or facts.gates.get("InPlacePodVerticalScaling") is False:
-        return
-    for instance, pod, container in facts.running_containers():
-        try:
-            restarted = resize_may_restart(
-                container.spec,
-                current,
-                facts.target,
-                pod_resources=pod.spec.get("resources"),
-                static=pod.static,
-            )
-        except UnsupportedKubelet:  # reported by versions_are_known
-            return
-        except UnhashableContainer as error:
-            yield instance.label, str(error)
-            continue
-        if restarted:
-            detail = (
-                f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
-                "delete the pod first, or change the policy in its template"
-            )
-            yield instance.label, detail
-
-
-@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
-def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
-    """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
-    kubelets = (version for version in (facts.current, facts.target) if version is not None)
-    gates = facts.gates
-    rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
-    for pod in facts.running_pods():
-        conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
-        if conditions.get(IN_PLACE_UPDATE) == "False":
-            yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
-        elif conditions.get(ALL_RESTARTING) == "True":
-            yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
-        elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
-            detail = (
-                f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
-                "has all of its containers restarted: wait until they run"
-            )
-            yield pod, detail
-
-
-@check(Reason.NODE_AFFINITY_NOT_MET, Hazard.PLACEMENT_NOT_MET)
-def placements_are_met(facts: NodeFacts) -> Iterator[Found]:
-    """The node meets the node selector and the required node affinity of every running pod."""
-    node = view_node(dict(facts.node))
-    for pod in facts.running_pods():
-        if (unmet := unmet_placement(pod, node)) is not None:
-            yield pod, f"{unmet}, so any kubelet start would kill it"
-
-
-@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
-def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
-    """Every running pod tolerates the node's NoExecute taints; static pods need not."""
-    versions = (version for version in (facts.current, facts.target) if version is not None)
-    if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
-        return
-    node = view_node(dict(facts.node))
-    for pod in facts.running_pods():
-        exempt = pod.from_manifest or pod.terminating
-        if not exempt and (taint := untolerated_taint(pod, node)):
-            detail = f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"
-            yield pod, detail
 
 
 @check(

@@ -13,36 +13,45 @@ from nodeupgrade.domain.check import Check, ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
+    cgroups,
+    credentials,
     drift,
     files,
     hashes,
     host,
     kubelet,
+    other_tools,
     placement,
     pod_lifecycle,
     pod_security,
     pods,
     probes,
+    resizing,
+    resource_managers,
     resources,
     runtime,
     service_endpoints,
     startup,
     state,
-    surroundings,
     units,
     volumes,
 )
-from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.facts import Admission, NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.runtime import RuntimeAsFound
 
-OF_ADMISSION = (placement, admission, resources, pod_security)
+_ADMITTING = (resources, placement, admission, resource_managers, pod_security)
 """Whether a kubelet that starts would admit every pod again."""
 
 _MODULES = (
-    *(kubelet, runtime, units, pods, startup, host, state, probes, service_endpoints, drift, *OF_ADMISSION),
-    *(pod_lifecycle, volumes, surroundings, files),
+    *(kubelet, runtime, units, pods, cgroups, resizing, startup, credentials, host, state, probes, service_endpoints),
+    *(drift, *_ADMITTING, pod_lifecycle, volumes, other_tools, files),
 )
+
+OF_ADMISSION: tuple[Check[Admission], ...] = tuple(
+    check for warns in (False, True) for check in checks_of(*_ADMITTING, warns=warns) if check.facts is Admission
+)
+"""Checks of what the admission of pods depends on, which is asked for both kubelets."""
 
 _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
     NodeFacts: lambda facts: facts,
@@ -54,7 +63,7 @@ _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
     startup.Readiness: lambda facts: facts.readiness if runtime.is_as_expected(facts) else None,
     service_endpoints.Traffic: lambda facts: facts.traffic,
     drift.Drift: lambda facts: facts.drift,
-    admission.Admission: lambda facts: facts.admission,
+    Admission: lambda facts: facts.admission,
     files.FilesFound: lambda facts: facts.files,
 }
 """How the facts that a check judges are read; ``None`` where it does not apply."""
@@ -68,8 +77,7 @@ CHECKS = _reading(checks_of(*_MODULES, warns=False))
 """Checks that may forbid a run."""
 
 WAY_BACK: tuple[Check[NodeFacts], ...] = tuple(
-    check.of(lambda facts: None if facts.files is None else facts.way_back)
-    for check in checks_of(*OF_ADMISSION, warns=False)
+    check.of(lambda facts: None if facts.files is None else facts.way_back) for check in OF_ADMISSION if not check.warns
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 

@@ -1,266 +1,207 @@
-"""Checks of resources: would a kubelet that starts give every pod again what it has?"""
+"""Checks of resources: do all pods fit together, by CPU, memory, storage and number?"""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from math import floor
 from typing import Any
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
-from nodeupgrade.domain.hazards import Hazard, named
-from nodeupgrade.domain.node.checks.admission import Admission
-from nodeupgrade.domain.node.checks.placement import allocatable, amounts, devices, requests
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.placement import unmet_placement
-from nodeupgrade.domain.pods import Pod, PodContainer, Role
+from nodeupgrade.domain.hazards import Hazard
+from nodeupgrade.domain.node.checks.facts import Admission
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
-from nodeupgrade.kubelet.state import DeviceCheckpoint, fields
-from nodeupgrade.kubelethash import (
-    KubeletVersion,
-    QosClass,
-    UnreadablePod,
-    UnsupportedKubelet,
-    qos_class,
-)
+from nodeupgrade.kubelet.settings import Configured, cpus_in, threshold
+from nodeupgrade.kubelethash import resource_amount
 
-# Checks of exclusive resources: would pods keep their devices, pinned CPUs and memory of a NUMA node?
-#
-# When a kubelet starts, it asks the managers of these resources again for every pod. That a running container keeps
-# what it has is a special case in each of them, and each has defects.
+CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+HUGE_PAGES = "hugepages-"
+DEFAULT_MAX_PODS = 110
+_EVICTED = {MEMORY: "memory.available", STORAGE: "nodefs.available"}
+
+Amounts = Counter[str]
+"""Amounts by resource: CPUs in millicores, everything else in whole units."""
+
+_COMPUTED = (CPU, MEMORY, STORAGE)
+_KEYS = {
+    PODS: "maxPods and podsPerCore",
+    CPU: "kubeReserved, systemReserved and reservedSystemCPUs",
+    MEMORY: "kubeReserved, systemReserved and evictionHard",
+    STORAGE: "kubeReserved, systemReserved and evictionHard",
+}
+
+_CRITICAL = 2_000_000_000
+"""Pods of this priority and above are critical."""
 
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    Hazard.DEVICES_LOST,
-    Hazard.DEVICE_STATE_UNREADABLE,
-    history.DEVICE_CHECKPOINT_V2,
-    history.DEVICE_CHECKPOINT_V1_UNREAD,
-    history.DEVICES_FORGOTTEN,
-    history.DEVICE_PODS_REJECTED,
-    history.DEVICES_ALLOCATED_ANEW,
-    history.RESTARTED_NOT_FOUND,
+    Hazard.CAPACITY_TOO_SMALL,
+    Hazard.CRITICAL_POD_PREEMPTS,
+    history.RESIZE_POLICY_ACTED_ON,
 )
-def devices_are_kept(facts: Admission) -> Iterator[Found]:
-    """No kubelet that may start takes devices from a running pod.
+def pods_fit(facts: Admission) -> Iterator[Found]:
+    """All pods fit together, by the kubelet's configuration on disk and by the Node's capacity and allocatable.
 
-    From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
-    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485). That fails,
-    because the device plugin cannot have registered again by then (#133382).
+    A kubelet reads the Node object, which it updates from its configuration at the same time; so both count. The last
+    pod is admitted next to all others, so all are admitted if and only if all fit together. Only if they do, no
+    critical pod ends others to make room. Devices that are allocated count as there, even if their plugin is not.
     """
-    names = devices(facts)
-    for pod in facts.admitted():
-        holding = [container for container in pod.containers if names & asked(container).keys()]
-        why = _why_devices_are_lost(facts, pod, holding) if holding else None
-        if why is not None:
-            held = sorted({name for container in holding for name in asked(container) if name in names})
-            detail = f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
-            yield pod, detail
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
-def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Found]:
-    """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
-    if not facts.settings.pins_memory:
-        return
-    if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
-        return
-    for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
-            detail = (
-                "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
-                "for memory again when it starts, and kills the pod if there is not enough (kubernetes #123971); "
-                "delete the pod first"
-            )
-            yield pod, detail
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST)
-def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Found]:
-    """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
-    if not facts.settings.cpu_options.get("full-pcpus-only"):
-        return
-    for pod in facts.admitted():
-        if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
-            detail = (
-                "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
-                "and kills the pod if there are not (SMTAlignmentError, kubernetes #129078); delete the pod first"
-            )
-            yield pod, detail
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST)
-def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Found]:
-    """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
-    policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
-    if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
-        return
-    for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
-            detail = (
-                f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
-                "looks for a NUMA node again when it starts (kubernetes #123859); delete the pod first"
-            )
-            yield pod, detail
-
-
-def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
-    if facts.devices is None:
-        return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
-    if (unread := _unread(facts.devices, facts.target)) is not None:
-        return f"kubelet {facts.target} does not read what kubelets of another age noted of devices ({unread})"
-    for version in facts.starting:
-        if (defect := history.DEVICE_PODS_REJECTED).affects(version):
-            return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
-        init = any(container.role is Role.INIT for container in holding)
-        if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
-            return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
-        counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
-        restarted = any(int(count) > 0 for count in counts)
-        if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
-            return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
-    return None
-
-
-def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None:
-    """Return the reference for why a kubelet cannot read the checkpoint's format; ``None`` if it can, or holds nothing.
-
-    The old kubelet gets the checkpoint back as it was.
-    """
-    listed_by_node, dropped = history.DEVICE_CHECKPOINT_V2, history.DEVICE_CHECKPOINT_V1_UNREAD
-    if not checkpoint.holdings:
-        return None
-    if not checkpoint.flat:
-        return None if listed_by_node.applies_to(kubelet) else listed_by_node.reference
-    if history.DEVICES_FORGOTTEN.affects(kubelet):
-        return history.DEVICES_FORGOTTEN.reference
-    return dropped.reference if dropped.applies_to(kubelet) else None
-
-
-def asked(container: PodContainer) -> dict[str, Any]:
-    """Return the resources that a container asks for, with their amounts."""
-    resources = container.spec.get("resources") or {}
-    named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: amount for name, amount in named.items() if str(amount) != "0"}
-
-
-def has_whole_cpus(container: PodContainer) -> bool:
-    """Report whether a container asks for whole CPUs."""
-    return str(asked(container).get("cpu", "m")).isdecimal()
-
-
-def is_guaranteed(facts: Admission, pod: Pod) -> bool:
-    """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
+    status = facts.node.get("status") or {}
     try:
-        return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
-    except (UnreadablePod, UnsupportedKubelet):
-        return True
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.CPU_STATE_V2)
-def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Found]:
-    """Every running container that has CPUs of its own is in the state file of the CPU manager.
-
-    For one that is not, a kubelet that starts takes other CPUs, and rejects the pod if there are not enough.
-    """
-    if not facts.settings.pins_cpus:
+        capacity = amounts(status.get("capacity"))
+        reported = amounts(status.get("allocatable"))
+        for name, count in ({} if facts.devices is None else facts.devices.allocated).items():
+            reported[name] = max(reported[name], count)
+        by_disk = allocatable(facts.settings, capacity)
+        requested = requests(facts)
+    except ValueError as error:
+        yield f"nobody can tell whether all pods would be admitted again: {error}"
         return
-    entries = _entries(facts.state.get(CPU_STATE))
-    if any(not isinstance(entry, Mapping) for entry in entries.values()):
-        return  # the first format names containers, not pods; the kubelet assigns them when it starts
-    for pod, container in _holders(facts):
-        if has_whole_cpus(container) and container.name not in entries.get(pod.ref.uid, ()):
-            yield _unrecorded(pod, container, CPU_STATE, "CPUs")
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
-def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Found]:
-    """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
-    if not facts.settings.pins_memory:
+    if not {CPU, MEMORY} <= capacity.keys():
+        yield "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
         return
-    if facts.current is None or not history.MEMORY_MANAGER.applies_to(facts.current):
-        return  # nothing can be recorded yet
-    entries = _entries(facts.state.get(MEMORY_STATE))
-    for pod, container in _holders(facts):
-        found = entries.get(pod.ref.uid)
-        if not isinstance(found, Mapping) or container.name not in found:
-            yield _unrecorded(pod, container, MEMORY_STATE, "memory")
+    critical = any(map(_is_critical, facts.admitted()))
+    for name in sorted(requested):
+        if name in (PODS, *_COMPUTED) and name in by_disk and requested[name] > by_disk[name]:
+            source = f"by the kubelet's configuration on disk ({_KEYS[name]})"
+            yield _too_many(name, requested[name], by_disk[name], source, critical=critical)
+        elif name in reported and requested[name] > reported[name]:
+            source = "by what the node says it can give (status.allocatable)"
+            yield _too_many(name, requested[name], reported[name], source, critical=critical)
 
 
-@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.CLAIMS_LOST)
-def claims_are_recorded(facts: Admission) -> Iterator[Found]:
-    """The kubelet has recorded the claims of every pod that uses some.
+def requests(facts: Admission, *others: Pod) -> Amounts:
+    """Return what all admitted pods ask for, and perhaps some others.
 
-    Claims are prepared when a sandbox is made, and not again when a kubelet starts. A running container keeps its
-    devices; one that is started anew gets them from the record.
+    Raises:
+        ValueError: an amount cannot be parsed.
     """
-    recorded = (facts.state.get(CLAIM_STATE) or b"").decode(errors="replace")
-    lost = [str(pod.ref) for pod in facts.admitted() if _uses_claims(pod) and pod.ref.uid not in recorded]
-    if lost:
-        yield (
-            f"the claims of {counted(len(lost), 'pod')} are not in {CLAIM_STATE}, so a kubelet that starts could not "
-            f"start their containers again: {named(lost)}; delete the pods"
-        )
+    off = facts.gates.get("InPlacePodVerticalScaling") is False
+    as_allocated = not off and all(map(history.RESIZE_POLICY_ACTED_ON.applies_to, facts.starting))
+    requested = Amounts()
+    for pod in chain(facts.admitted(), others):
+        requested += demand(pod, as_allocated=as_allocated)
+        requested[PODS] += 1
+    return requested
 
 
-def _holders(facts: Admission) -> Iterator[tuple[Pod, PodContainer]]:
-    """Return the running containers of guaranteed pods, except where resources are those of the pod itself."""
-    for pod in facts.admitted():
-        if pod.spec.get("resources") or not is_guaranteed(facts, pod):
-            continue
-        running = {name for name, _ in pod.running}
-        for container in pod.containers:
-            if container.role in {Role.REGULAR, Role.SIDECAR} and (pod.from_manifest or container.name in running):
-                yield pod, container
+def _too_many(name: str, requested: int, given: int, source: str, *, critical: bool) -> str:
+    if name == PODS:
+        what = f"{counted(requested, 'pod')} are on the node and {given} would be admitted {source}"
+    else:
+        what = f"its pods ask for {shown(name, requested)} of {name} and {shown(name, given)} would be there {source}"
+    how = f"OutOf{name}, or Preempting to make room for critical ones" if critical else f"OutOf{name}"
+    return f"{what}, so any start of a kubelet would kill some of them ({how})"
 
 
-def _entries(data: bytes | None) -> Mapping[str, Any]:
-    """Return what a state file records, by UID of the pod; damage is reported by ``state_files_are_readable``."""
-    entries = fields(data).get("entries")
-    return entries if isinstance(entries, Mapping) else {}
+def shown(name: str, amount: int) -> str:
+    """Return an amount of a resource for messages."""
+    if name == CPU:
+        return f"{amount / 1000:g}"
+    return f"{amount / 1024**2:.0f}Mi" if name in {MEMORY, STORAGE} or name.startswith(HUGE_PAGES) else str(amount)
 
 
-def _unrecorded(pod: Pod, container: PodContainer, file: str, what: str) -> Found:
-    detail = (
-        f"its container {container.name} has {what} of its own that {file} does not name, so a kubelet that starts "
-        f"allocates {what} anew, and kills the pod if there are not enough; delete the pod first"
+def _is_critical(pod: Pod) -> bool:
+    priority = pod.spec.get("priority")
+    return pod.static or (isinstance(priority, int) and priority >= _CRITICAL)
+
+
+def amounts(listed: Mapping[str, Any] | None) -> Amounts:
+    """Parse a resource list.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    return Amounts({name: units(name, str(value)) for name, value in (listed or {}).items()})
+
+
+def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
+    """Return the effective request of a pod, as a kubelet computes it.
+
+    Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
+    count if they are more than the sum of the containers', and the overhead of the runtime class is added. Of a resize
+    the larger amount counts; if ``as_allocated``, what the kubelet has agreed to.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    spec = pod.spec
+    spec, states = pod.spec, pod.states
+    running, at_start, sidecars = Amounts(), Amounts(), Amounts()
+    for container in pod.containers:
+        requested = _requested(container.spec)
+        given = amounts(states.get(container.name, {}).get("allocatedResources"))
+        requested = Amounts({**requested, **given}) if as_allocated else requested | given
+        match container.role:
+            case Role.REGULAR:
+                running += requested
+            case Role.SIDECAR:
+                sidecars += requested
+                at_start |= sidecars
+            case Role.INIT:
+                at_start |= sidecars + requested
+            case Role.EPHEMERAL:
+                pass
+    total = (running + sidecars) | at_start | _requested(spec)
+    return total + amounts(spec.get("overhead"))
+
+
+def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
+    """Return what a kubelet with these settings can allocate to pods.
+
+    Raises:
+        ValueError: a setting cannot be parsed.
+    """
+    given = Amounts(capacity)
+    for kept in (reserved(settings), _eviction(settings, capacity)):
+        given.subtract({name: amount for name, amount in kept.items() if name in capacity})
+    for name in capacity:
+        if name.startswith(HUGE_PAGES):
+            given[MEMORY] -= capacity[name]
+    most = settings.number("max-pods", "maxPods", DEFAULT_MAX_PODS)
+    per_core = settings.number("pods-per-core", "podsPerCore", 0)
+    given[PODS] = min(most, per_core * capacity[CPU] // 1000) if per_core > 0 else most
+    return given
+
+
+def reserved(settings: Configured) -> Amounts:
+    """Return what a kubelet with these settings keeps for itself and for the system.
+
+    Raises:
+        ValueError: a setting cannot be parsed.
+    """
+    system = settings.amounts("system-reserved", "systemReserved") or {}
+    kube = settings.amounts("kube-reserved", "kubeReserved") or {}
+    if listed := settings.text("reserved-cpus", "reservedSystemCPUs"):
+        system = {**system, CPU: str(len(cpus_in(listed)))}
+        kube = {name: amount for name, amount in kube.items() if name != CPU}
+    return amounts(system) + amounts(kube)
+
+
+def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
+    if (ignored := settings.flag("experimental-allocatable-ignore-eviction")) is not None and ignored != "false":
+        return Amounts()
+    given = settings.eviction_hard()
+    kept = {name: given[signal] for name, signal in _EVICTED.items() if signal in given}
+    return Amounts(
+        {
+            name: floor(threshold(text, capacity[name])) if text.endswith("%") else units(name, text)
+            for name, text in kept.items()
+        }
     )
-    return pod, detail
 
 
-def _uses_claims(pod: Pod) -> bool:
-    running = {name for name, _ in pod.running}
-    using = {c.name for c in pod.containers if (c.spec.get("resources") or {}).get("claims")}
-    return bool(running & using)
+def _requested(holder: Json) -> Amounts:
+    """Return the requests; a limit without a request counts as one."""
+    resources = holder.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-@check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, history.ENDED_PODS_ADMITTED, warns=True, remedy="")
-def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
-    """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
-
-    Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
-    leave pods alone that have ended.
-    """
-    defect = history.ENDED_PODS_ADMITTED
-    if not defect.affects(facts.target):
-        return
-    succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]
-    if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
-        yield (
-            f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
-            f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
-            "patch release"
-        )
-
-
-def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
-    """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
-    if unmet_placement(pod, view_node(dict(facts.node))) is not None:
-        return False
-    if any(devices(facts) & asked(container).keys() for container in pod.containers):
-        return False  # the device plugin has not registered again by then
-    try:
-        given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))
-        requested = requests(facts, pod)
-    except ValueError:
-        return True
-    return all(amount <= given[name] for name, amount in requested.items() if name in given)
+def units(resource: str, text: str) -> int:
+    """Parse one amount; kubelets round up."""
+    amount = resource_amount(text) * (1000 if resource == CPU else 1)
+    return -(-amount.numerator // amount.denominator)

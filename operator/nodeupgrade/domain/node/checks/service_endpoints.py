@@ -14,16 +14,143 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
-from nodeupgrade.domain.node.cluster import Dependants
+from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
+
+API_SERVER = "default/kubernetes"
+"""The Service that stands for the API server in every cluster."""
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+def answering(objects: Iterable[Json]) -> dict[str, frozenset[str]]:
+    """Return the ready endpoints of each Service (``namespace/name``), given Services, EndpointSlices and Endpoints.
+
+    Pods are named as ``namespace/name``, an endpoint that is not a pod by its addresses. Services with
+    ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
+    """
+    publishing_unready = set[str]()
+    ready: dict[str, set[str]] = {}
+    for body in objects:
+        metadata = body["metadata"]
+        namespace = str(metadata["namespace"])
+        match body["kind"]:
+            case "Service" if (body.get("spec") or {}).get("publishNotReadyAddresses"):
+                publishing_unready.add(f"{namespace}/{metadata['name']}")
+            case "EndpointSlice" | "Endpoints" if service := _service_of(body):
+                found = (_pod(each, namespace) or ",".join(each.addresses) for each in _endpoints(body) if each.ready)
+                ready.setdefault(f"{namespace}/{service}", set()).update(found)
+            case _:
+                pass
+    return {name: frozenset(each) for name, each in sorted(ready.items()) if name not in publishing_unready}
+
+
+def addresses_of(service: str, objects: Iterable[Json]) -> tuple[str, ...]:
+    """Return all addresses of a Service (``namespace/name``) and behind it, given the same objects."""
+    found = set[str]()
+    for body in objects:
+        if f"{body['metadata']['namespace']}/{_service_of(body)}" == service:
+            spec = (body.get("spec") or {}) if body["kind"] == "Service" else {}
+            found.update(ip for ip in (*(spec.get("clusterIPs") or ()), spec.get("clusterIP")) if ip)
+            found.update(address for each in _endpoints(body) for address in each.addresses)
+    return tuple(sorted(found))
+
+
+def _service_of(body: Json) -> str | None:
+    """Return the name of a Service, or of the one whose endpoints an object has."""
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    return labels.get(SERVICE_LABEL) if body["kind"] == "EndpointSlice" else str(metadata["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    addresses: tuple[str, ...]
+    target: Json  # what it is, such as a pod
+    ready: bool = True
+
+
+def _endpoints(body: Json) -> Iterator[_Endpoint]:
+    """Yield the endpoints of an EndpointSlice or of Endpoints, of the latter those that are ready."""
+    for each in body.get("endpoints") or ():
+        ready = (each.get("conditions") or {}).get("ready") is not False  # the API: unknown counts as ready
+        yield _Endpoint(tuple(each.get("addresses") or ()), each.get("targetRef") or {}, ready)
+    for address in (address for subset in body.get("subsets") or () for address in subset.get("addresses") or ()):
+        yield _Endpoint((str(address.get("ip")),), address.get("targetRef") or {})
+
+
+def _pod(endpoint: _Endpoint, namespace: str) -> str | None:
+    target = endpoint.target
+    return f"{target.get('namespace') or namespace}/{target['name']}" if target.get("kind") == "Pod" else None
+
+
+# What depends on the readiness of pods besides clients: disruption budgets, and what the API server itself calls.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    spare: int  # how many more of its pods may be unready
+    selector: LabelSelector | None  # selects its pods; None if it selects none
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Report whether it is about a pod with these labels."""
+        return self.selector is not None and namespace == self.namespace and matches_labels(self.selector, labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependants:
+    """What depends on the readiness of pods."""
+
+    budgets: tuple[Budget, ...] = ()
+    callers: tuple[tuple[str, str], ...] = ()  # by Service, as ``namespace/name``, what the API server calls it for
+
+
+def dependants(objects: Iterable[Json]) -> Dependants:
+    """Parse PodDisruptionBudgets, configurations of webhooks and APIServices; other objects are left out."""
+    budgets, callers = list[Budget](), set[tuple[str, str]]()
+    for body in objects:
+        spec = body.get("spec") or {}
+        match kind := body.get("kind"):
+            case "PodDisruptionBudget":
+                budgets.append(_budget(body, spec.get("selector")))
+                continue
+            case "APIService":
+                services = [spec.get("service")]
+            case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":
+                services = [(hook.get("clientConfig") or {}).get("service") for hook in body.get("webhooks") or ()]
+            case _:
+                continue
+        caller = f"{kind} {body['metadata']['name']}"
+        callers.update((f"{each.get('namespace')}/{each.get('name')}", caller) for each in services if each)
+    return Dependants(budgets=tuple(budgets), callers=tuple(sorted(callers)))
+
+
+def _budget(body: Json, selector: Json | None) -> Budget:
+    # An empty selector selects nothing in policy/v1beta1, and everything in policy/v1.
+    selects = selector is not None and (bool(selector) or body.get("apiVersion") == "policy/v1")
+    return Budget(
+        namespace=str(body["metadata"]["namespace"]),
+        name=str(body["metadata"]["name"]),
+        spare=int((body.get("status") or {}).get("disruptionsAllowed") or 0),
+        selector=from_json(LabelSelector, selector) if selects else None,
+    )
+
+
+# What a run means for them, and what forbids it.
 
 TOLD = 5
 """At most this many Services are reported one by one."""

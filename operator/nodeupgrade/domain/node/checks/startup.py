@@ -1,22 +1,17 @@
-"""Checks of the kubelet's start: would the new kubelet accept its configuration, its credentials and its settings?"""
+"""Checks of the kubelet's start: would the new kubelet accept its configuration, and do its settings mean the same?"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
-
-import yaml
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.credentials import validity
 from nodeupgrade.kubelet.flags import accepted, objection, unknown_fields
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -160,125 +155,10 @@ def cloud_provider_is_there(facts: Readiness) -> Iterator[Found]:
         )
 
 
-FIELDS = frozenset({"apiVersion", "kind", "providers"})
-OF_A_PROVIDER = frozenset(
-    {"name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"}
-)
-REQUIRED = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
-
-
-@check(
-    Reason.KUBELET_WOULD_NOT_START,
-    Hazard.CREDENTIAL_PROVIDER_UNUSABLE,
-    history.CREDENTIAL_PROVIDERS,
-    history.CREDENTIAL_PROVIDERS_STRICT,
-)
-def credential_providers_are_usable(facts: Readiness) -> Iterator[Found]:
-    """The configuration of credential providers can be read, and each of their programs is there."""
-    configured = facts.host.credential_providers
-    used = facts.layout.gates.get("KubeletCredentialProviders", history.CREDENTIAL_PROVIDERS.applies_to(facts.target))
-    if configured is not None and used:
-        for problem in _problems(configured, strict=history.CREDENTIAL_PROVIDERS_STRICT.applies_to(facts.target)):
-            yield f"kubelet {facts.target} does not start with its credential providers: {problem}"
-
-
-def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]:
-    if not configured.files:
-        yield "the directory that --image-credential-provider-config names has no configuration file; put it there"
-    for path, data in configured.files.items():
-        if data is None:
-            yield f"there is no {path}; put it there"
-            continue
-        try:
-            document = read_one(data)
-        except (yaml.YAMLError, UnicodeError) as error:
-            yield f"{path} cannot be read ({shorten(' '.join(str(error).split()), 120)}); correct it"
-            continue
-        yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, strict=strict))
-        for name in sorted(_names(document) - configured.executable):
-            yield f"{path} names {name}, which is not a program in {configured.directory}; put it there"
-
-
-def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
-    if not isinstance(document, Mapping) or document.get("kind") != "CredentialProviderConfig":
-        yield "it is no CredentialProviderConfig"
-        return
-    providers = document.get("providers")
-    if not isinstance(providers, list) or not providers or not all(isinstance(each, Mapping) for each in providers):
-        yield "it has no list of providers"
-        return
-    for provider in providers:
-        if missing := [name for name in REQUIRED if provider.get(name) in (None, "", [])]:
-            yield f"provider {provider.get('name')} has no {', '.join(missing)}"
-    if strict:
-        strange = {*document} - FIELDS | {name for provider in providers for name in provider} - OF_A_PROVIDER
-        if strange:
-            named = ", ".join(sorted(map(str, strange)))
-            yield f"it has fields that are unknown ({history.CREDENTIAL_PROVIDERS_STRICT.reference}): {named}"
-
-
-def named_in(data: bytes | None) -> set[str]:
-    """Return the names of the providers in a configuration file; none if it cannot be read."""
-    try:
-        return _names(read_one(data or b""))
-    except (yaml.YAMLError, UnicodeError):
-        return set()
-
-
-def _names(document: Any) -> set[str]:
-    providers = document.get("providers") if isinstance(document, Mapping) else None
-    listed = providers if isinstance(providers, list) else []
-    return {str(each["name"]) for each in listed if isinstance(each, Mapping) and each.get("name")}
-
-
-LEAST = timedelta(hours=1)
-SHARE = 20
-"""Of a short life, this part is enough: kubelets renew certificates when a tenth of it is left."""
-UNTIL_STOPPED = timedelta(minutes=2)
-"""From this look until the kubelet is stopped."""
-
-
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CERTIFICATE_UNUSABLE)
-def certificate_is_valid(facts: Readiness) -> Iterator[Found]:
-    """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour.
-
-    It is never let expire while there is no kubelet: then the old one would not start either, nobody could renew the
-    node's lease, and its pods would be evicted.
-    """
-    identity = facts.host.identity
-    if identity is not None and (problem := identity.problem or _problem(identity, facts.down_budget)):
-        yield f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
-
-
-def _problem(identity: Identity, down_budget: timedelta) -> str:
-    """Return what is wrong with the certificates; empty if there is none, or one of them is good."""
-    problems: list[str] = []
-    for path, data in identity.certificates.items():
-        try:
-            first, last = validity(data)
-        except ValueError as error:
-            problems.append(f"{path}: {error}")
-            continue
-        wanted = max(min(LEAST, (last - first) / SHARE), 2 * down_budget + UNTIL_STOPPED)
-        if first > identity.now:
-            problems.append(f"the certificate in {path} is valid only from {first:%Y-%m-%dT%H:%M:%SZ} on")
-        elif last - identity.now < wanted:
-            problems.append(f"the certificate in {path} is valid until {last:%Y-%m-%dT%H:%M:%SZ} only")
-        else:
-            return ""
-    return ", and ".join(problems)
-
-
 # Checks of settings that mean something else to the new kubelet, though nobody has changed them.
 
 
-PULLS_GATE = "KubeletEnsureSecretPulledImages"
-PULLS_POLICY = "imagePullCredentialsVerificationPolicy"
-VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
-"""Policies that concern images which an older kubelet pulled; by default those are never verified."""
-
 STATUS_GATE = "ChangeContainerStatusOnKubeletRestart"
-MEMORY_GATE, MEMORY_FACTOR = "MemoryQoS", "memoryThrottlingFactor"
 
 
 @check(Reason.DEFAULT_CHANGES, Hazard.GATE_DEFAULT_FLIPS)
@@ -292,23 +172,6 @@ def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Found]:
             )
 
 
-@check(Reason.DEFAULT_CHANGES, Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES, history.IMAGE_PULLS_VERIFIED)
-def pulled_images_stay_usable(facts: Readiness) -> Iterator[Found]:
-    """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
-    policy = str(facts.layout.settings.document.get(PULLS_POLICY))
-    if policy in VERIFYING and _verifies(facts, facts.target) and not _verifies(facts, facts.current):
-        yield (
-            f"kubelet {facts.target} verifies pulled images by {policy} ({history.IMAGE_PULLS_VERIFIED.reference}) and "
-            "has no record of those on the node: a container that is restarted needs its registry and credentials; set "
-            f"{PULLS_POLICY}: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
-        )
-
-
-def _verifies(facts: Readiness, kubelet: KubeletVersion | None) -> bool:
-    by_default = kubelet is not None and history.IMAGE_PULLS_VERIFIED.applies_to(kubelet)
-    return facts.layout.gates.get(PULLS_GATE, by_default) if kubelet == facts.target else by_default
-
-
 @check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.EVENTS_UNLIMITED)
 def events_stay_limited(facts: Readiness) -> Iterator[Found]:
     """The rate of the kubelet's events does not become unlimited."""
@@ -318,21 +181,6 @@ def events_stay_limited(facts: Readiness) -> Iterator[Found]:
         yield (
             f"eventRecordQPS: 0 is no limit for kubelet {facts.target} ({change.reference}), and was the default limit "
             "before; set the limit that is meant"
-        )
-
-
-@check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.MEMORY_QOS)
-def memory_is_not_throttled_anew(facts: Readiness) -> Iterator[Found]:
-    """The new kubelet is not the first to set a limit from which running containers are throttled for their memory."""
-    change = history.MEMORY_QOS
-    on = facts.layout.gates.get(MEMORY_GATE, change.applies_to(facts.target))
-    before = facts.current is not None and facts.layout.gates.get(MEMORY_GATE, change.applies_to(facts.current))
-    factor = facts.layout.settings.document.get(MEMORY_FACTOR)
-    if facts.cgroup_v2 and on and not before and factor is not None:
-        yield (
-            f"kubelet {facts.target} throttles containers for their memory by {MEMORY_FACTOR}: {factor} "
-            f"({change.reference}), which kubelet {facts.current} ignored; take it out, or turn the gate {MEMORY_GATE} "
-            "off, if that is not meant"
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.admission import Admission
+from nodeupgrade.domain.node.checks.facts import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.pods import Role
 from nodeupgrade.kubelet import history

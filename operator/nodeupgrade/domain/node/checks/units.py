@@ -1,9 +1,9 @@
-"""Checks of the commands that systemd runs besides a unit's program, such as ExecStartPre.
+"""Checks of units: may systemd run other commands, stop other services, or end the machine?
 
-Such a command may replace the kubelet's program at every start, or move the runtime's data. What it does cannot be told
-from its name, so a short list of forms is known to change nothing that a run depends on, as are some lines of
-distributions (`domain/node/vendor_commands.py`); every other command is for a person to judge. See
-docs/decisions/units.md.
+A command besides a unit's program, such as ExecStartPre, may replace the kubelet's program at every start, or move the
+runtime's data. What it does cannot be told from its name, so a short list of forms is known to change nothing that a
+run depends on, as are some lines of distributions (`domain/node/vendor_commands.py`); every other command is for a
+person to judge. See docs/decisions/units.md.
 """
 
 import re
@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.check import Found, check
-from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.hazards import Finding, Hazard, named
+from nodeupgrade.domain.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
 from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.vendor_commands import is_known
 
@@ -145,3 +145,34 @@ def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
     for unit in facts.units:
         for setting in unit.ends_machine:
             yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"
+
+
+@check(Reason.STOPS_WITH_KUBELET, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
+def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
+    """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
+
+    Children of the kubelet do not count: it waits for them, and starts them again.
+    """
+    if facts.around.bound:
+        detail = f"{', '.join(facts.around.bound)} would stop together with {facts.kubelet.unit.name}"
+        remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+    if facts.around.daemons and facts.around.ends_all:
+        detail = (
+            f"{named(facts.around.daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and "
+            "with it what it serves, such as a FUSE mount of a pod"
+        )
+        remedy = "delete the pods that use it, or set KillMode=process in the unit"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+
+
+@check(
+    Reason.UNSUPPORTED_SERVICE_MANAGER,
+    Hazard.KUBELET_NOT_A_SERVICE,
+    acceptable=False,
+    remedy="upgrade the operating system",
+)
+def systemd_is_new_enough(facts: NodeFacts) -> Iterator[Found]:
+    """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
+    if facts.around.systemd < OLDEST_SYSTEMD:
+        yield f"systemd {facts.around.systemd} runs, which is older than {OLDEST_SYSTEMD}"

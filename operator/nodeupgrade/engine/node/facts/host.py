@@ -10,16 +10,16 @@ from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import pod_cgroups as places
+from nodeupgrade.domain.node.checks.credentials import named_in
 from nodeupgrade.domain.node.checks.facts import (
     NodeFacts,
     PodCgroups,
     Surroundings,
 )
 from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost, named_in
-from nodeupgrade.domain.node.checks.surroundings import INSTALLERS
+from nodeupgrade.domain.node.checks.other_tools import INSTALLERS
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.domain.node.checks.volumes import heeds_deletion
-from nodeupgrade.domain.node.cluster import ahead
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
 from nodeupgrade.domain.node.mounts import mounts as mounts_in
 from nodeupgrade.domain.node.packages import (
@@ -35,6 +35,7 @@ from nodeupgrade.domain.node.packages import (
 )
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.domain.nodes import ahead
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.as_kubelet import read_claims
 from nodeupgrade.engine.node.facts.own_places import mounts

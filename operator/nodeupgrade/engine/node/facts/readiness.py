@@ -9,7 +9,7 @@ import yaml
 
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.checks.admission import HostFacts
+from nodeupgrade.domain.node.checks.facts import HostFacts
 from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.domain.node.checks.startup import Identity
 from nodeupgrade.domain.node.exchanged_files import EntryKind

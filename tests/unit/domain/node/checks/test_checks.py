@@ -12,22 +12,28 @@ from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import (
+    cgroups,
+    credentials,
     files,
     hashes,
     host,
     kubelet,
+    other_tools,
     pod_lifecycle,
     probes,
     registry,
+    resizing,
     service_endpoints,
     startup,
-    surroundings,
+    units,
     volumes,
 )
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.startup import Readiness
 from tests.unit.domain.node.checks import (
-    test_conditions,
     test_dependants,
     test_files,
+    test_pod_lifecycle,
     test_preflight,
     test_readiness,
     test_releases,
@@ -44,28 +50,32 @@ def every(*modules: ModuleType) -> tuple[Check[Any], ...]:
     return (*checks_of(*modules, warns=False), *checks_of(*modules, warns=True))
 
 
+def of_facts(kind: type[object], *modules: ModuleType) -> tuple[Check[Any], ...]:
+    return tuple(each for each in every(*modules) if each.facts is kind)
+
+
 Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
     "files": (every(files), [given for _, given in test_files.REFUSED.values()]),
     "startup": (
-        every(startup, host),
+        of_facts(Readiness, cgroups, startup, credentials, host),
         [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()],
     ),
     "admission": (
-        every(*registry.OF_ADMISSION),
+        registry.OF_ADMISSION,
         [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
     ),
-    "condition": (
-        every(pod_lifecycle),
-        [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
+    "pod_lifecycle": (
+        every(pod_lifecycle, resizing),
+        [found for _, found, _, _ in (*test_pod_lifecycle.OBJECTIONS.values(), *test_pod_lifecycle.CAUTIONS.values())],
     ),
     "probes": (
         every(probes),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
-    "services": (
+    "service_endpoints": (
         every(service_endpoints),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())]
         + [test_dependants.seen(test_dependants.API), test_dependants.seen(test_dependants.budget({}))],
@@ -79,10 +89,14 @@ ROOMS: dict[str, Cases] = {
         [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
     ),
     "surroundings": (
-        every(surroundings),
+        (
+            *(kubelet.kubelet_keeps_its_name, units.nothing_else_stops, units.systemd_is_new_enough),
+            *of_facts(NodeFacts, host, other_tools),
+            *(cgroups.pods_have_their_controllers, cgroups.limit_covers_usage),
+        ),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
         + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW]
-        + [test_surroundings.around(installers=tuple(surroundings.INSTALLERS))],
+        + [test_surroundings.around(installers=tuple(other_tools.INSTALLERS))],
     ),
     "sockets": (
         (hashes.sockets_are_not_mounted, hashes.nobody_hangs_on_the_runtime),
@@ -99,7 +113,7 @@ def test_a_check_finds_nothing_under_a_reason_that_it_does_not_declare(cases: Ca
         assert {finding.reason for each in tried for finding in one(each)} <= set(one.reasons), one.name
 
 
-@pytest.mark.parametrize("room", ["probes", "services", "releases", "volumes", "surroundings", "sockets"])
+@pytest.mark.parametrize("room", ["probes", "service_endpoints", "releases", "volumes", "surroundings", "sockets"])
 def test_every_check_of_these_rooms_is_tried_by_some_case(room: str) -> None:
     checks, tried = ROOMS[room]
 

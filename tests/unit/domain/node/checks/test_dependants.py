@@ -12,8 +12,8 @@ from nodeupgrade.domain.node.checks.service_endpoints import (
     Traffic,
     api_server_keeps_its_webhooks,
     budgets_are_kept,
+    dependants,
 )
-from nodeupgrade.domain.node.cluster import dependants
 from tests.unit.domain.node.checks.sound import traffic
 from tests.unit.domain.node.checks.test_traffic import HTTP, KEPT, pod
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.surroundings import package_manager_leaves_the_kubelet
+from nodeupgrade.domain.node.checks.other_tools import package_manager_leaves_the_kubelet
 from nodeupgrade.domain.node.packages import (
     HELD,
     DpkgState,

@@ -8,17 +8,19 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.check import ask, checks_of
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod
+from nodeupgrade.domain.node.checks.placement import taints_are_tolerated
 from nodeupgrade.domain.node.checks.pods import (
     control_plane_is_not_of_kubeadm,
     edits_of_manifests_count,
     static_pods_run_on,
-    taints_are_tolerated,
 )
 from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, preflight
+from nodeupgrade.domain.node.checks.resizing import resizes_are_over
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NextStart, RuntimeAsFound, RuntimeInfo
+from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo
 from nodeupgrade.domain.node.static_pods import StaticPod
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
@@ -40,6 +42,7 @@ from tests.unit.domain.node.checks.sound import (
     traffic,
     unit,
 )
+from tests.unit.domain.node.checks.start import test_surroundings
 from tests.unit.domain.node.checks.start.test_credentials import WHY, guarded
 
 RUNNING = instance(hash_container(SPEC, OLD))
@@ -297,11 +300,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-NOT_OF_ADMISSION = [
-    check for check in CHECKS if check.name not in {each.name for each in checks_of(*OF_ADMISSION, warns=False)}
-]
-ROOMS = {"kubelet", "runtime", "units", "pods"}
-"""Rooms whose checks are tried here one by one; other rooms, drift and releases have tests of their own."""
+NOT_OF_ADMISSION = [check for check in CHECKS if check.name not in {each.name for each in OF_ADMISSION}]
+ROOMS = {"cgroups", "credentials", "kubelet", "placement", "pods", "resizing", "runtime", "units"}
+"""Rooms whose checks of a node's facts are tried here one by one; others have tests of their own."""
+ELSEWHERE = {check.name for check in (*test_surroundings.CHECKS, resizes_are_over, release_harms_no_pod)}
 
 
 @pytest.mark.parametrize(("reason", "defect"), DEFECTS.values(), ids=DEFECTS.keys())
@@ -316,9 +318,7 @@ def test_every_check_is_tried_by_some_defect() -> None:
     own = [
         check
         for check in CHECKS
-        if check.room.rpartition(".checks.")[2] in ROOMS
-        and check.facts is not RuntimeAsFound
-        and check.name != release_harms_no_pod.name
+        if check.room.rpartition(".checks.")[2] in ROOMS and check.facts is NodeFacts and check.name not in ELSEWHERE
     ]
     silent = {check.name for check in own} - {
         check.name for check in own for _, defect in DEFECTS.values() if any(check(facts(**defect)))

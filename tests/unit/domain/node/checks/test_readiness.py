@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import host, startup, state
+from nodeupgrade.domain.node.checks import cgroups, credentials, host, startup, state
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.runtime import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
@@ -15,7 +15,9 @@ from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 from tests.unit.domain.node.checks.start import test_starting, test_state_files
 
-CHECKS = tuple(each for each in checks_of(startup, host, state, warns=False) if each.facts is Readiness)
+CHECKS = tuple(
+    each for each in checks_of(cgroups, startup, credentials, host, state, warns=False) if each.facts is Readiness
+)
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 OLD_STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":3242152201}'

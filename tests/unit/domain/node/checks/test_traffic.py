@@ -9,8 +9,7 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks import probes, service_endpoints
-from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, Traffic, namespaces, risk_of
-from nodeupgrade.domain.node.cluster import answering
+from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, Traffic, answering, namespaces, risk_of
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import NEW, traffic

@@ -23,9 +23,9 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
 from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.departures import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.domain.node.readiness_flaps import Flaps
 from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
 from nodeupgrade.domain.node.run_status import run_status
 from nodeupgrade.domain.node.task_report import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured

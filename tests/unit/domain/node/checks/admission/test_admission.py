@@ -6,10 +6,10 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
-from nodeupgrade.domain.node.checks.placement import allocatable, amounts, demand
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
 from nodeupgrade.domain.node.checks.registry import OF_ADMISSION
+from nodeupgrade.domain.node.checks.resources import allocatable, amounts, demand
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
@@ -33,7 +33,7 @@ from tests.unit.domain.node.checks.admission.admitted import (
     sysctl,
 )
 
-CHECKS = checks_of(*OF_ADMISSION, warns=False)
+CHECKS = [check for check in OF_ADMISSION if not check.warns]
 
 FULL_CORES = b"cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}"
 ONE_NUMA_NODE = b"topologyManagerPolicy: single-numa-node"

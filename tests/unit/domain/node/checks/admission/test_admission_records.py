@@ -6,8 +6,8 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
 from nodeupgrade.domain.node.checks.registry import OF_ADMISSION
 from tests.unit.domain.node.checks.admission import test_admission
 from tests.unit.domain.node.checks.admission.admitted import (
@@ -25,7 +25,8 @@ from tests.unit.domain.node.checks.admission.admitted import (
     userns,
 )
 
-CHECKS, WARNINGS = checks_of(*OF_ADMISSION, warns=False), checks_of(*OF_ADMISSION, warns=True)
+CHECKS = [check for check in OF_ADMISSION if not check.warns]
+WARNINGS = [check for check in OF_ADMISSION if check.warns]
 
 USERNS: Any = {"hostUsers": False}
 STATIC_CPUS = b"cpuManagerPolicy: static"

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import surroundings
-from nodeupgrade.domain.node.cluster import ahead
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.host import clock_is_right
+from nodeupgrade.domain.nodes import ahead
 from tests.unit.domain.node.checks.start.test_surroundings import around
-
-WARNINGS = checks_of(surroundings, warns=True)
 
 BEAT = "2026-11-21T21:14:37Z"
 
@@ -53,7 +51,7 @@ def test_without_both_times_nobody_can_tell(unknown: dict[str, Any]) -> None:
     [("2026-11-21T21:16:37Z", "120 s behind"), ("2026-11-21T21:12:37Z", "120 s ahead of"), (BEAT, None)],
 )
 def test_a_clock_that_is_wrong_is_told_of(stored: str, told: str | None) -> None:
-    found = ask(WARNINGS, around(node=node(("kubelet", "status", stored))))
+    found = ask([clock_is_right], around(node=node(("kubelet", "status", stored))))
 
     assert [(each.reason, each.forbids) for each in found] == ([] if told is None else [(Reason.CLOCK_SKEW, False)])
     assert told is None or told in found[0].detail

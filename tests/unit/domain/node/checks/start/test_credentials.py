@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskSpec
-from nodeupgrade.domain.node.checks.kubelet import credentials_can_be_used
+from nodeupgrade.domain.node.checks.credentials import credentials_can_be_used
 from nodeupgrade.domain.node.checks.registry import preflight
 from tests.unit.domain.node.checks.sound import facts, task_spec
 

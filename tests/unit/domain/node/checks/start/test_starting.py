@@ -8,16 +8,19 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import host, startup
+from nodeupgrade.domain.node.checks import cgroups, credentials, host, startup
 from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, StartingHost
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
 from nodeupgrade.domain.node.mounts import DiskUsage
 from nodeupgrade.kubelet.credentials import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import readiness, unit
 
-CHECKS, WARNINGS = checks_of(startup, host, warns=False), checks_of(startup, host, warns=True)
+ROOMS = (cgroups, startup, credentials, host)
+CHECKS, WARNINGS = (
+    [check for check in checks_of(*ROOMS, warns=warns) if check.facts is Readiness] for warns in (False, True)
+)
 V = KubeletVersion.parse
 CERT = b"""
 -----BEGIN CERTIFICATE-----

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import state
-from nodeupgrade.domain.node.checks.admission import Admission
+from nodeupgrade.domain.node.checks.facts import Admission
 from nodeupgrade.domain.node.checks.startup import Readiness, StartingHost
 from nodeupgrade.domain.node.checks.state import devices_are_on_record
 from nodeupgrade.domain.pods import parse_pod

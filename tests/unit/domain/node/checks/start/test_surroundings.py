@@ -12,8 +12,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node import pod_cgroups
-from nodeupgrade.domain.node.checks import surroundings
+from nodeupgrade.domain.node.checks import cgroups, host, other_tools
 from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, Surroundings
+from nodeupgrade.domain.node.checks.kubelet import kubelet_keeps_its_name
+from nodeupgrade.domain.node.checks.units import nothing_else_stops, systemd_is_new_enough
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.kubelet.layout import read_layout
@@ -21,7 +23,11 @@ from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
 from tests.unit.domain.node.checks.sound import SPEC, STATUS, facts, kubelet, pod, readiness
 
-CHECKS, WARNINGS = checks_of(surroundings, warns=False), checks_of(surroundings, warns=True)
+ROOMS = (cgroups, host, other_tools)
+OTHERS, WARNINGS = (
+    [check for check in checks_of(*ROOMS, warns=warns) if check.facts is NodeFacts] for warns in (False, True)
+)
+CHECKS = (nothing_else_stops, systemd_is_new_enough, kubelet_keeps_its_name, *OTHERS)
 V = KubeletVersion.parse
 BEFORE, AFTER, NOTHING_SET = V("v1.26.15"), V("v1.27.16"), Configured()
 GIB = 1024**3
@@ -161,13 +167,13 @@ def test_a_chain_that_is_missed_is_a_caution(given: dict[str, Any], cautions: in
     assert ask(CHECKS, around(**given)) == ()
 
 
-@pytest.mark.parametrize("name", surroundings.INSTALLERS)
+@pytest.mark.parametrize("name", other_tools.INSTALLERS)
 def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -> None:
     (finding,) = ask(WARNINGS, around(installers=(name,)))
 
     assert (finding.reason, finding.forbids) == (Reason.NODE_IN_OTHER_HANDS, False)
     assert name in finding.detail
-    assert surroundings.INSTALLERS[name] in finding.message
+    assert other_tools.INSTALLERS[name] in finding.message
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from nodeupgrade.api.run_settings import RejectedPod, VerifySettings
 from nodeupgrade.domain.check import ask, checks_of
 from nodeupgrade.domain.node.checks import pod_lifecycle
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.resizing import resizes_are_over
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain.node.checks import sound
+from tests.unit.domain.node.checks import sound, test_preflight
 from tests.unit.domain.node.checks.sound import SPEC, instance, inventory, kubelet, traffic
 
-CHECKS, WARNINGS = checks_of(pod_lifecycle, warns=False), checks_of(pod_lifecycle, warns=True)
+CHECKS = (*checks_of(pod_lifecycle, warns=False), resizes_are_over)
+WARNINGS = checks_of(pod_lifecycle, warns=True)
 
 V = KubeletVersion.parse
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -239,5 +241,6 @@ def test_what_nobody_names_no_kubelet_rejects() -> None:
 
 def test_every_check_is_tried_by_some_case() -> None:
     tried = [found for _, found, _, _ in (*OBJECTIONS.values(), *CAUTIONS.values())]
+    tried.append(sound.facts(**test_preflight.DEFECTS["an update in place"][1]))
 
     assert [check.name for check in (*CHECKS, *WARNINGS) if not any(any(check(found)) for found in tried)] == []

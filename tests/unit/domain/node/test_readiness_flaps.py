@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.departures import Flaps
+from nodeupgrade.domain.node.readiness_flaps import Flaps
 from nodeupgrade.domain.pods import parse_pod
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.cluster import InForce, NotInForce, exposure_seconds, node_trial, pod_trials
-from tests.unit.domain.node.test_flaps import DELETED, ENDED, READY, UNREADY, pod
+from nodeupgrade.domain.node.guard_trials import InForce, NotInForce, node_trial, pod_trials
+from nodeupgrade.domain.node.readiness_flaps import exposure_seconds
+from tests.unit.domain.node.test_readiness_flaps import DELETED, ENDED, READY, UNREADY, pod
 
 DENIED = (
     "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'readiness-guard.nodeupgrade.dev' with binding "
