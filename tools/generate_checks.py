@@ -46,8 +46,8 @@ Defects of releases are data. To add one:
    be found there.
 2. Add an entry to `KNOWN_BAD` in `kubelet/known_defects.py`: what the defect does, the issue or pull request upstream,
    the releases, and what a node must have for it to matter. `release_harms_no_pod` reads that table.
-3. If it takes more than one property of a node, add a check of its own instead, with the defect in `kubelet/history.py`
-   and in the check's `follows`.
+3. If it takes more than one property of a node, make the defect a constant of that module instead, and add a check of
+   its own that names it in its `follows`.
 4. `make checks history` brings it onto this page and onto [kubelet-history.md](kubelet-history.md).
 """
 

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import TypeAlias
 
 from nodeupgrade.kubelet import history, known_defects
-from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
+from nodeupgrade.kubelet.history import ServerChange
+from nodeupgrade.kubelet.known_defects import ReleaseDefect
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
 from tools.generated import CHECKOUT, Wanted, main
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.domain.hazards import Finding, Hazard
-from nodeupgrade.kubelet.history import ReleaseDefect
+from nodeupgrade.kubelet.known_defects import ReleaseDefect
 from nodeupgrade.kubelethash import MinorChange
 
 F = TypeVar("F")

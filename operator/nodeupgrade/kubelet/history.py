@@ -2,50 +2,20 @@
 
 Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
 a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
-other modules need too are re-exported here. Releases that are better not chosen are in `kubelet.known_defects`.
+other modules need too are re-exported here. Defects of particular releases are in `kubelet.known_defects`.
 `docs/generated/kubelet-history.md` is generated from all of these modules and names those that rely on each change.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from nodeupgrade.kubelethash import KubeletVersion, changes
-from nodeupgrade.kubelethash.changes import MinorChange, enhancement, issue, pull, reference
-
-Release: TypeAlias = tuple[int, int]
-"""Minor and patch of a Kubernetes 1.x release."""
+from nodeupgrade.kubelethash import changes
+from nodeupgrade.kubelethash.changes import MinorChange, enhancement, issue, pull
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChange(MinorChange):
     """A change of the API server, from one minor on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseDefect:
-    """A defect of particular kubelet releases."""
-
-    link: str  # the upstream issue or pull request
-    what: str  # the defect, as a sentence
-    # ranges as first and last affected release; the last one is `None` if there is no fix yet
-    releases: tuple[tuple[Release, Release | None], ...]
-
-    def affects(self, kubelet: KubeletVersion) -> bool:
-        """Report whether a kubelet has the defect."""
-        release = (kubelet.minor, kubelet.patch)
-        return any(first <= release and (last is None or release <= last) for first, last in self.releases)
-
-    def fixed_after(self, kubelet: KubeletVersion) -> str:
-        """The first release after an affected one that has the fix, for messages; empty if there is none yet."""
-        release = (kubelet.minor, kubelet.patch)
-        last = next((last for first, last in self.releases if first <= release and (last is None or release <= last)))
-        return "" if last is None else f"1.{last[0]}.{last[1] + 1}"
-
-    @property
-    def reference(self) -> str:
-        """The link in short form, for messages."""
-        return reference(self.link)
 
 
 # --- containers and their hashes: changes of kubelethash that other modules rely on ---------------------------------
@@ -130,11 +100,6 @@ PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe resu
 NODE_STEADY = MinorChange(
     31, pull(124430), "A starting kubelet reports its node only after it has queried its runtime."
 )
-SIDECAR_STOPS_RESTARTS = ReleaseDefect(
-    issue(136910),
-    "In a pod with a sidecar that has a startup probe, crashed containers are not restarted.",
-    releases=(((35, 0), (35, 3)),),
-)
 
 # --- admission, which a kubelet repeats for every pod when it starts -------------------------------------------------
 
@@ -168,19 +133,6 @@ GROUPS_POLICY_CHECKED = MinorChange(
     "A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
 )
 STATIC_PODS_BY_THEMSELVES = MinorChange(34, pull(131837), "Static pods that refer to objects of the API are not run.")
-LABELS_READ_TOO_EARLY = ReleaseDefect(
-    pull(94087),
-    "Pods are admitted before the Node has been read, by the labels that the kubelet itself sets.",
-    releases=(((5, 0), (18, 15)), ((19, 0), (19, 7)), ((20, 0), (20, 2))),
-)
-SIDECAR_PORTS_IGNORED = ReleaseDefect(
-    pull(132040), "The host ports of sidecars do not count when pods are admitted.", releases=(((28, 0), (33, 5)),)
-)
-ENDED_PODS_ADMITTED = ReleaseDefect(
-    issue(126341),
-    "Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
-    releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
-)
 
 
 def _safe_sysctls(first: int, link: str, *names: str) -> dict[str, MinorChange]:
@@ -210,27 +162,6 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
     **_safe_sysctls(37, pull(138389), "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"),
 }
 """Sysctls that kubelets allow by default, with the first minor certain to do so."""
-
-# --- devices ---------------------------------------------------------------------------------------------------------
-
-DEVICES_FORGOTTEN = ReleaseDefect(
-    issue(102880), "The device checkpoint of a kubelet before 1.20 is not read.", releases=(((20, 0), (21, 5)),)
-)
-DEVICE_PODS_REJECTED = ReleaseDefect(
-    issue(118559),
-    "Running pods with devices are rejected when a kubelet starts.",
-    releases=(((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5))),
-)
-DEVICES_ALLOCATED_ANEW = ReleaseDefect(
-    issue(138446),
-    "Devices are reallocated for containers that do not run, such as completed init containers.",
-    releases=(((25, 10), None),),
-)
-RESTARTED_NOT_FOUND = ReleaseDefect(
-    pull(135485),
-    "A container that was restarted earlier is treated as not running, and loses its devices.",
-    releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
-)
 
 # --- the network -----------------------------------------------------------------------------------------------------
 
@@ -314,11 +245,6 @@ GIT_REPO_OFF = MinorChange(
 )
 SELINUX_MOUNTED = MinorChange(
     37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."
-)
-CLAIMS_UNMOUNTED = ReleaseDefect(
-    pull(130335),
-    "A starting kubelet unmounts volumes of running pods whose PersistentVolumeClaim is being deleted.",
-    releases=(((10, 0), (30, 11)), ((31, 0), (31, 7)), ((32, 0), (32, 3))),
 )
 
 

@@ -1,18 +1,91 @@
-"""Releases of the kubelet that are better not chosen as a target, with what makes each defect matter to a node.
+"""Defects of particular releases of the kubelet, and those releases that are better not chosen as a target.
 
-To add a release, add an entry to `KNOWN_BAD`: `domain/node/checks/kubelet.py` reads that table, and no other code is
-needed unless the concern is new. Find the releases in upstream's changelogs: the first one from the source before and
-after the regression, or from a note that names it, and for each branch the one that has the fix. Leave out what cannot
-be found there. A defect that needs more than one property of a node gets a check of its own, which names it in
-``follows``; such a defect is in `kubelet.history`.
+To add a release, add an entry to `KNOWN_BAD`, with what makes the defect matter to a node:
+`domain/node/checks/kubelet.py` reads that table, and no other code is needed unless the concern is new. Find the
+releases in upstream's changelogs: the first one from the source before and after the regression, or from a note that
+names it, and for each branch the one that has the fix. Leave out what cannot be found there. A defect that needs more
+than one property of a node is a constant, and gets a check of its own, which names it in ``follows``.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from nodeupgrade.kubelet.history import ReleaseDefect
-from nodeupgrade.kubelethash.changes import issue, pull
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelethash.changes import issue, pull, reference
+
+Release: TypeAlias = tuple[int, int]
+"""Minor and patch of a Kubernetes 1.x release."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDefect:
+    """A defect of particular kubelet releases."""
+
+    link: str  # the upstream issue or pull request
+    what: str  # the defect, as a sentence
+    # ranges as first and last affected release; the last one is `None` if there is no fix yet
+    releases: tuple[tuple[Release, Release | None], ...]
+
+    def affects(self, kubelet: KubeletVersion) -> bool:
+        """Report whether a kubelet has the defect."""
+        release = (kubelet.minor, kubelet.patch)
+        return any(first <= release and (last is None or release <= last) for first, last in self.releases)
+
+    def fixed_after(self, kubelet: KubeletVersion) -> str:
+        """The first release after an affected one that has the fix, for messages; empty if there is none yet."""
+        release = (kubelet.minor, kubelet.patch)
+        last = next((last for first, last in self.releases if first <= release and (last is None or release <= last)))
+        return "" if last is None else f"1.{last[0]}.{last[1] + 1}"
+
+    @property
+    def reference(self) -> str:
+        """The link in short form, for messages."""
+        return reference(self.link)
+
+
+SIDECAR_STOPS_RESTARTS = ReleaseDefect(
+    issue(136910),
+    "In a pod with a sidecar that has a startup probe, crashed containers are not restarted.",
+    releases=(((35, 0), (35, 3)),),
+)
+LABELS_READ_TOO_EARLY = ReleaseDefect(
+    pull(94087),
+    "Pods are admitted before the Node has been read, by the labels that the kubelet itself sets.",
+    releases=(((5, 0), (18, 15)), ((19, 0), (19, 7)), ((20, 0), (20, 2))),
+)
+SIDECAR_PORTS_IGNORED = ReleaseDefect(
+    pull(132040), "The host ports of sidecars do not count when pods are admitted.", releases=(((28, 0), (33, 5)),)
+)
+ENDED_PODS_ADMITTED = ReleaseDefect(
+    issue(126341),
+    "Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
+    releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
+)
+DEVICES_FORGOTTEN = ReleaseDefect(
+    issue(102880), "The device checkpoint of a kubelet before 1.20 is not read.", releases=(((20, 0), (21, 5)),)
+)
+DEVICE_PODS_REJECTED = ReleaseDefect(
+    issue(118559),
+    "Running pods with devices are rejected when a kubelet starts.",
+    releases=(((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5))),
+)
+DEVICES_ALLOCATED_ANEW = ReleaseDefect(
+    issue(138446),
+    "Devices are reallocated for containers that do not run, such as completed init containers.",
+    releases=(((25, 10), None),),
+)
+RESTARTED_NOT_FOUND = ReleaseDefect(
+    pull(135485),
+    "A container that was restarted earlier is treated as not running, and loses its devices.",
+    releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
+)
+CLAIMS_UNMOUNTED = ReleaseDefect(
+    pull(130335),
+    "A starting kubelet unmounts volumes of running pods whose PersistentVolumeClaim is being deleted.",
+    releases=(((10, 0), (30, 11)), ((31, 0), (31, 7)), ((32, 0), (32, 3))),
+)
 
 
 class Concern(StrEnum):

@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.checks.resources import allocatable, amounts, reque
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects
 
 
 def security_contexts(pod: Pod) -> Iterator[Json]:
@@ -83,10 +83,10 @@ Port = tuple[str, str, int]
 _ANY = "0.0.0.0"  # noqa: S104 - compared with, not bound to
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.HOST_PORTS_COLLIDE, history.SIDECAR_PORTS_IGNORED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.HOST_PORTS_COLLIDE, known_defects.SIDECAR_PORTS_IGNORED)
 def host_ports_are_free(facts: Admission) -> Iterator[Found]:
     """No two pods claim the same port of the host; a kubelet that starts admits only one of them."""
-    sidecars = not all(map(history.SIDECAR_PORTS_IGNORED.affects, facts.starting))
+    sidecars = not all(map(known_defects.SIDECAR_PORTS_IGNORED.affects, facts.starting))
     taken: dict[Port, Pod] = {}
     for pod in facts.admitted():
         claimed = set(_host_ports(pod, sidecars=sidecars))
@@ -219,14 +219,14 @@ def _in_volume(volume: Json) -> str | None:
     return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
 
 
-@check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, history.ENDED_PODS_ADMITTED, warns=True, remedy="")
+@check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, known_defects.ENDED_PODS_ADMITTED, warns=True, remedy="")
 def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
 
     Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
     leave pods alone that have ended.
     """
-    defect = history.ENDED_PODS_ADMITTED
+    defect = known_defects.ENDED_PODS_ADMITTED
     if not defect.affects(facts.target):
         return
     succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]

@@ -9,7 +9,7 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import Admission, NodeFacts
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects
 
 _SYSTEM = frozenset({"kubernetes.io/os", "beta.kubernetes.io/os"})
 _ARCHITECTURE = frozenset({"kubernetes.io/arch", "beta.kubernetes.io/arch"})
@@ -26,13 +26,13 @@ _OF_THE_CLOUD = frozenset(
 )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.LABELS_READ_TOO_EARLY, history.LABELS_READ_TOO_EARLY)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.LABELS_READ_TOO_EARLY, known_defects.LABELS_READ_TOO_EARLY)
 def labels_are_read_first(facts: Admission) -> Iterator[Found]:
     """The new kubelet reads the Node before it admits pods, or its own labels meet what they ask for.
 
     Only the new one is judged: it is a race that is seldom lost, and a later patch release is the way around it.
     """
-    defect = history.LABELS_READ_TOO_EARLY
+    defect = known_defects.LABELS_READ_TOO_EARLY
     if not defect.affects(facts.target):
         return
     node = view_node(dict(facts.node))

@@ -14,7 +14,7 @@ from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard, named
 from nodeupgrade.domain.node.checks.service_endpoints import Traffic
 from nodeupgrade.domain.pods import Pod, Role
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -40,7 +40,7 @@ class _Running:
     Hazard.SIDECAR_STOPS_RESTARTS,
     history.STARTUP_PROBES,
     history.PROBES_KEPT,
-    history.SIDECAR_STOPS_RESTARTS,
+    known_defects.SIDECAR_STOPS_RESTARTS,
 )
 def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
     """The new kubelet kills no container because of its startup probe, and still restarts containers that crash.
@@ -48,7 +48,7 @@ def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
     Any kubelet kills a container whose startup probe never succeeds. A kubelet that starts counts failures from zero,
     so a pending startup probe forbids the run only if the container may be killed before the run is over.
     """
-    target, defect = facts.target, history.SIDECAR_STOPS_RESTARTS
+    target, defect = facts.target, known_defects.SIDECAR_STOPS_RESTARTS
     for container in _running(facts.pods):
         if (startup := container.spec.get("startupProbe")) is None:
             continue

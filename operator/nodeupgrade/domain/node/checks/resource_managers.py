@@ -14,7 +14,7 @@ from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import Admission
 from nodeupgrade.domain.node.checks.resources import CPU, HUGE_PAGES, MEMORY, PODS, STORAGE
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE
 from nodeupgrade.kubelet.state import DeviceCheckpoint, fields
 from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
@@ -45,10 +45,10 @@ def extended(facts: Admission) -> frozenset[str]:
     Hazard.DEVICE_STATE_UNREADABLE,
     history.DEVICE_CHECKPOINT_V2,
     history.DEVICE_CHECKPOINT_V1_UNREAD,
-    history.DEVICES_FORGOTTEN,
-    history.DEVICE_PODS_REJECTED,
-    history.DEVICES_ALLOCATED_ANEW,
-    history.RESTARTED_NOT_FOUND,
+    known_defects.DEVICES_FORGOTTEN,
+    known_defects.DEVICE_PODS_REJECTED,
+    known_defects.DEVICES_ALLOCATED_ANEW,
+    known_defects.RESTARTED_NOT_FOUND,
 )
 def devices_are_kept(facts: Admission) -> Iterator[Found]:
     """No kubelet that may start takes devices from a running pod.
@@ -119,14 +119,14 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
     if (unread := _unread(facts.devices, facts.target)) is not None:
         return f"kubelet {facts.target} does not read what kubelets of another age noted of devices ({unread})"
     for version in facts.starting:
-        if (defect := history.DEVICE_PODS_REJECTED).affects(version):
+        if (defect := known_defects.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
         init = any(container.role is Role.INIT for container in holding)
-        if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
+        if (defect := known_defects.DEVICES_ALLOCATED_ANEW).affects(version) and init:
             return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
         counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
         restarted = any(int(count) > 0 for count in counts)
-        if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
+        if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
     return None
 
@@ -141,8 +141,8 @@ def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None
         return None
     if not checkpoint.flat:
         return None if listed_by_node.applies_to(kubelet) else listed_by_node.reference
-    if history.DEVICES_FORGOTTEN.affects(kubelet):
-        return history.DEVICES_FORGOTTEN.reference
+    if known_defects.DEVICES_FORGOTTEN.affects(kubelet):
+        return known_defects.DEVICES_FORGOTTEN.reference
     return dropped.reference if dropped.applies_to(kubelet) else None
 
 

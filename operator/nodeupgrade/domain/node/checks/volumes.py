@@ -14,7 +14,7 @@ from nodeupgrade.domain.hazards import Hazard, named
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.mounts import PodVolume
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 
@@ -30,7 +30,7 @@ def _alive(facts: NodeFacts) -> Iterator[Pod]:
 
 def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
     """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
-    return any(kubelet is not None and history.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+    return any(kubelet is not None and known_defects.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
@@ -146,7 +146,7 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
 @check(
     Reason.KUBELET_DEFECT,
     Hazard.VOLUME_IN_TRANSITION,
-    history.CLAIMS_UNMOUNTED,
+    known_defects.CLAIMS_UNMOUNTED,
     remedy="choose a later patch release, or delete the pod first",
 )
 def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
@@ -155,7 +155,7 @@ def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
     counts as one.
     """
-    defect = history.CLAIMS_UNMOUNTED
+    defect = known_defects.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
     for claim in facts.around.claims if harmful else ():
         if claim.deleting:
