@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
@@ -44,7 +43,7 @@ from nodeupgrade.domain.node.static_pods import (
     plan_pins,
     plan_recreation,
 )
-from nodeupgrade.domain.node.systemd_units import is_ours
+from nodeupgrade.domain.node.systemd_units import last_drop_in
 from nodeupgrade.domain.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.domain.pods import Pod, with_owners
 from nodeupgrade.kubelet.flags import drop_in
@@ -293,26 +292,10 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     if not kubelet.arguments.removed or kubelet.program is None:
         return None
     return ArgumentsOverride(
-        path=f"/etc/systemd/system/{kubelet.unit.name}.d/{_last_drop_in(facts)}",
+        path=f"/etc/systemd/system/{kubelet.unit.name}.d/{last_drop_in(kubelet.unit)}",
         content=drop_in(kubelet.unit.program, kubelet.arguments.words),  # the same name of it, should that be a link
         removed=kubelet.arguments.removed,
     )
-
-
-USUAL_DROP_IN, OF_DROP_IN = "90-nodeupgrade.conf", ".nodeupgrade.conf"
-
-
-def _last_drop_in(facts: NodeFacts) -> str:
-    """Return the name of a drop-in that applies after all others, since one that sets ExecStart would replace ours.
-
-    systemd applies drop-ins in the order of their names, whatever directory they are in. One of ``spec.files`` may not
-    set ExecStart.
-    """
-    last = max((PurePosixPath(path).name for path in facts.kubelet.unit.drop_ins if not is_ours(path)), default="")
-    if last <= USUAL_DROP_IN:
-        return USUAL_DROP_IN
-    # One of an earlier run is replaced, also where the drop-in that it came after is gone.
-    return last if last.endswith(OF_DROP_IN) else last.removesuffix(".conf") + OF_DROP_IN
 
 
 def _prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:

@@ -117,6 +117,22 @@ def is_ours(path: str) -> bool:
     return _OURS.fullmatch(PurePosixPath(path).name) is not None
 
 
+USUAL_DROP_IN, OF_DROP_IN = "90-nodeupgrade.conf", ".nodeupgrade.conf"
+
+
+def last_drop_in(unit: UnitStatus) -> str:
+    """Return the name of a drop-in that applies after all others, since one that sets ExecStart would replace ours.
+
+    systemd applies drop-ins in the order of their names, whatever directory they are in. One of ``spec.files`` may not
+    set ExecStart.
+    """
+    last = max((PurePosixPath(path).name for path in unit.drop_ins if not is_ours(path)), default="")
+    if last <= USUAL_DROP_IN:
+        return USUAL_DROP_IN
+    # One of an earlier run is replaced, also where the drop-in that it came after is gone.
+    return last if last.endswith(OF_DROP_IN) else last.removesuffix(".conf") + OF_DROP_IN
+
+
 # A run adds a drop-in to the kubelet's unit and removes it while the new kubelet runs already. Only the time of the
 # directory tells that a drop-in was removed, so what the run itself did to that time is recorded.
 
