@@ -14,13 +14,13 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.exchanged_files import NewFile, backup_path, staged_path
+from nodeupgrade.domain.node.hash_rewriting import newcomers
 from nodeupgrade.domain.node.journal import Outcome, parse
 from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.pods import Pod, parse_pod

@@ -21,9 +21,9 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.departures import was_deleted
+from nodeupgrade.domain.node.hash_rewriting import newcomers
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.run_status import run_status
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, not_started_status
 from nodeupgrade.domain.pods import parse_pod

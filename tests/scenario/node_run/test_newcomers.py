@@ -8,9 +8,9 @@ import pytest
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.hash_rewriting import newcomers
 from nodeupgrade.domain.node.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
-from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue

@@ -10,9 +10,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.exchanged_files import changes_of
+from nodeupgrade.domain.node.hash_rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
-from nodeupgrade.domain.node.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.run_status import planned_manifests
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelethash import (

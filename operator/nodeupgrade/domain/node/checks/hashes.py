@@ -14,8 +14,8 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.check import Found, check
 from nodeupgrade.domain.hazards import Finding, Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.hash_rewriting import Rewriting
 from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.node.rewriting import Rewriting
 from nodeupgrade.kubelethash import changes
 
 COMPARED_WITHIN = timedelta(minutes=5)

@@ -11,8 +11,8 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.hashes import Proof, nobody_hangs_on_the_runtime, sockets_are_not_mounted
+from nodeupgrade.domain.node.hash_rewriting import Rewriting
 from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.node.rewriting import Rewriting
 from nodeupgrade.domain.node.runtime import RuntimeClients
 from nodeupgrade.kubelethash import HashValue
 from tests.unit.domain.node.checks.sound import facts
