@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.domain.node.checks import cgroups, host, other_tools
 from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, Surroundings
 from nodeupgrade.domain.node.checks.kubelet import kubelet_keeps_its_name
@@ -20,7 +18,7 @@ from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelet.settings import Configured, configured
-from nodeupgrade.kubelethash import KubeletVersion, QosClass
+from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.node.checks.sound import SPEC, STATUS, facts, kubelet, pod, readiness
 
 ROOMS = (cgroups, host, other_tools)
@@ -174,31 +172,3 @@ def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -
     assert (finding.reason, finding.forbids) == (Reason.NODE_IN_OTHER_HANDS, False)
     assert name in finding.detail
     assert other_tools.INSTALLERS[name] in finding.message
-
-
-@pytest.mark.parametrize(
-    ("words", "driver", "qos", "path"),
-    [
-        ((), "systemd", QosClass.GUARANTEED, "kubepods.slice/kubepods-pod0a_b.slice"),
-        (
-            (), "systemd", QosClass.BURSTABLE,
-            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a_b.slice",
-        ),
-        (("--cgroup-root=/",), "cgroupfs", QosClass.BEST_EFFORT, "kubepods/besteffort/pod0a-b"),
-        (("--cgroup-root=/k8s/a-b",), "cgroupfs", QosClass.GUARANTEED, "k8s/a-b/kubepods/pod0a-b"),
-        (
-            ("--cgroup-root=/k8s",), "systemd", QosClass.GUARANTEED,
-            "k8s.slice/k8s-kubepods.slice/k8s-kubepods-pod0a_b.slice",
-        ),
-    ],
-)  # fmt: skip
-def test_a_pods_cgroup_is_where_a_kubelet_looks_for_it(
-    words: tuple[str, ...], driver: str, qos: QosClass, path: str
-) -> None:
-    assert pod_cgroups.of_pod(configured(words), driver, "0a-b", qos) == PurePosixPath(path)
-    assert PurePosixPath(path).is_relative_to(pod_cgroups.all_pods(configured(words), driver))
-
-
-def test_a_kubelet_may_manage_no_cgroups() -> None:
-    assert pod_cgroups.manages_cgroups(configured(()))
-    assert not pod_cgroups.manages_cgroups(configured((), b"cgroupsPerQOS: false"))
