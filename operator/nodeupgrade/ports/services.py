@@ -50,7 +50,10 @@ class ServiceManager(ServicesView, Protocol):
         """Keep the unit from starting until unmask() or a reboot."""
 
     def unmask(self, unit: str) -> None:
-        """Remove our mask and what prepare_mask() left; an administrator's mask is not touched."""
+        """Let the unit be started again; an administrator's mask is not touched. What prepare_mask() did stays done."""
+
+    def remove_mask(self, unit: str) -> None:
+        """Remove what prepare_mask() left, unless the unit is masked by us; reload() makes systemd forget it."""
 
     def log(self, unit: str) -> tuple[str, ...]:
         """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.

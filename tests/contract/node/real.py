@@ -232,6 +232,7 @@ class SystemdWorld:
     def close(self) -> None:
         """Leave the node as it was found."""
         self.services.unmask(self.unit)
+        self.services.remove_mask(self.unit)
         self.services.stop(self.unit)
         self.node.exec("systemctl", "disable", UNIT)
         (self.node.disk / self._file.lstrip("/")).unlink()

@@ -168,12 +168,32 @@ class TestSystemd:
 
         systemd.services.mask(systemd.unit)
         assert systemd.systemctl(*shown).stdout != before
+        systemd.services.remove_mask(systemd.unit)
+        systemd.services.reload()
+        assert systemd.services.status(systemd.unit).fenced, "one that is up is not removed"
         systemd.services.unmask(systemd.unit)
+        systemd.services.remove_mask(systemd.unit)
         systemd.services.reload()
 
         assert systemd.systemctl(*shown).stdout == before
         left = systemd.node.exec("find", "/run/systemd/system", "/run/nodeupgrade", check=False).stdout
         assert "fence" not in left
+
+    def test_where_there_is_no_space_a_unit_is_fenced_again(self, systemd: SystemdWorld) -> None:
+        """A rollback fences a unit that was fenced before and started since; nothing else may need space for that."""
+        systemd.services.mask(systemd.unit)
+        systemd.services.unmask(systemd.unit)
+        size = systemd.node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
+        systemd.node.exec("sh", "-ec", "mount -o remount,size=$(findmnt -bno USED /run) /run")
+        try:
+            assert systemd.node.exec("sh", "-c", "head -c 65536 /dev/zero > /run/more", check=False).returncode != 0
+            systemd.services.mask(systemd.unit)
+            assert systemd.services.status(systemd.unit).fenced
+        finally:
+            systemd.node.exec("mount", "-o", f"remount,size={size}", "/run")
+            systemd.node.exec("rm", "-f", "/run/more")
+        systemd.services.unmask(systemd.unit)
+        systemd.services.remove_mask(systemd.unit)
 
     def test_masks_of_an_administrator_stay(self, systemd: SystemdWorld) -> None:
         systemd.services.stop(systemd.unit)

@@ -252,9 +252,14 @@ class SimulatedServices:
             self.unit.fenced = True
 
     def unmask(self, unit: str) -> None:
-        """Remove the fence."""
+        """Lift the fence."""
         with self._calls.effect(f"services.unmask {unit}"):
             self.unit.fenced = False
+
+    def remove_mask(self, unit: str) -> None:
+        """Nothing is left of a fence that is down."""
+        with self._calls.effect(f"services.remove_mask {unit}"):
+            return
 
     def lose(self, *units: str) -> None:
         """Somebody removes the files of units and has systemd read its files: services run on, timers fail."""

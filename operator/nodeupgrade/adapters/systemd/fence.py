@@ -3,8 +3,9 @@
 A runtime mask would be the obvious means, but many kubelet units are in ``/etc/systemd/system``, and a unit file
 there overrides a mask in ``/run``. So the fence is a drop-in with an assertion on a flag file. Drop-ins apply
 wherever the unit file is. Assertions block ``Restart=``, dependencies and people alike, and fail loudly. The
-drop-in is installed while the unit still runs; putting up or lifting the fence then only creates or removes the flag
-file, without a daemon-reload. Everything is in ``/run``, so a reboot clears it.
+drop-in is installed while the unit still runs, and stays for the whole run; putting up or lifting the fence then only
+creates or removes the flag file, which takes neither a daemon-reload nor any space, so that a kubelet can be fenced
+again where ``/run`` is full. Everything is in ``/run``, so a reboot clears it.
 See docs/decisions/units.md.
 """
 
@@ -48,8 +49,13 @@ class Fence:
         self._flag_file.touch()
 
     def take_down(self) -> None:
-        """Remove the flag file, then the drop-in and the directories that this leaves empty."""
+        """Remove the flag file."""
         self._flag_file.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the drop-in and the directories that this leaves empty, unless the flag file exists."""
+        if self.up():
+            return
         self._drop_in_file.unlink(missing_ok=True)
         for directory in (self._drop_in_file.parent, self._flag_file.parent, self._flag_file.parent.parent):
             with contextlib.suppress(OSError):

@@ -56,8 +56,8 @@ class SystemdManager:
     """Controls units through ``systemctl``: one short process per call, 3 ms each.
 
     ``mask`` and ``unmask`` put up and lift a fence that works wherever the unit file is (see fence.py). For the
-    shortest downtime of the service: mask, stop, work, unmask, start, and reload() once it runs again. The first
-    mask and the reload make systemd read all its units (0.1 s); nothing between them does.
+    shortest downtime of the service: mask, stop, work, unmask, start, and once it runs again remove_mask() and
+    reload(). The first mask and the reload make systemd read all its units (0.1 s); nothing between them does.
 
     Args:
         prefix: command prefix for ``systemctl``, for example ``("chroot", "/host")`` in the agent's pod.
@@ -178,9 +178,14 @@ class SystemdManager:
             self._fence(unit).put_up()
 
     def unmask(self, unit: str) -> None:
-        """Lift the fence. Call reload() once the unit runs again, so that systemd drops the drop-in too."""
+        """Lift the fence; its drop-in stays, so that it can be put up again at once."""
         with translated(f"cannot lift the fence of {unit}"):
             self._fence(unit).take_down()
+
+    def remove_mask(self, unit: str) -> None:
+        """Remove the drop-in of a fence that is down."""
+        with translated(f"cannot remove the fence of {unit}"):
+            self._fence(unit).remove()
 
     def log(self, unit: str) -> tuple[str, ...]:
         """Return the unit's log since its last start; empty if it has LOG_LINES lines or more."""

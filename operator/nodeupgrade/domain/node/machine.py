@@ -19,6 +19,8 @@ from nodeupgrade.domain.node.rescue_script import Rescue
 from nodeupgrade.domain.node.verification import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
+LATER_SECONDS = 15.0
+"""Pause before an undo that is never given up is tried again, once it has failed often."""
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
 MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
@@ -28,6 +30,8 @@ _STEPS = tuple(Step)
 _HELD = Reason.SHIELD_HELD.value
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """What the rescue script does not undo: the fence, and what matters to no kubelet."""
+_MUST_GO = frozenset({Step.START_KUBELET})
+"""What is tried to be undone for as long as it takes: a kubelet that was turned back must not run without a shield."""
 _MAY_STAY = frozenset({Step.HOLD_PACKAGE})
 """What is no reason to keep a node out of service if it cannot be undone; it is said then."""
 
@@ -108,7 +112,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
-      Degraded where that fails again and again, unless nothing depends on the step.
+      Degraded where that fails again and again, unless nothing depends on the step. Only the new kubelet is never left
+      running: as long as it cannot be stopped, the shield stays up, and the run goes on.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: hashes would be restored into nothing, and every pod created a second time.
     * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
@@ -218,7 +223,7 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
         return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
-    if failures >= limits.undo_attempts:
+    if failures >= limits.undo_attempts and step not in _MUST_GO:
         return Finish(
             outcome=Outcome.DEGRADED,
             reason=Reason.ROLLBACK_FAILED,
@@ -227,7 +232,8 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
         )
     last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
-        rest = last.monotonic + UNDO_RETRY_SECONDS - seen.monotonic
+        pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else LATER_SECONDS
+        rest = last.monotonic + pause - seen.monotonic
         if rest > 0:
             return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
     undo = Undo(step=step, reason=setback.reason, why=setback.why)

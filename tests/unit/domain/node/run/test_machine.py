@@ -277,6 +277,21 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
     assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(COMMIT) is Mark.DONE)
 
 
+def test_a_kubelet_that_was_turned_back_is_stopped_however_long_that_takes() -> None:
+    """Any other step that cannot be undone ends the run, which lowers the shield: nothing may run behind it then."""
+    for step in STEPS:
+        journal, at = told(f"..{step} {step}:failed"), 500.0
+        for _ in range(3 * LIMITS.undo_attempts):
+            decision = decide(journal, Observation(monotonic=at, boot=FIRST), LIMITS)
+            if isinstance(decision, AskAgain):
+                at += decision.seconds
+            elif isinstance(decision, Undo) and decision.step is step:
+                journal = written(journal, step, Mark.UNDO_FAILED, boot=FIRST, at=at)
+        ended = decide(journal, Observation(monotonic=at + 60, boot=FIRST), LIMITS)
+        given_up = isinstance(ended, Finish) and ended.outcome is Outcome.DEGRADED
+        assert given_up == (step not in {Step.START_KUBELET, Step.HOLD_PACKAGE})
+
+
 LOST = Obstacle(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
 SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
 
