@@ -50,8 +50,8 @@ from nodeupgrade.domain.rollout.sources import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.engine.node.facts.host import look_at_surroundings
-from nodeupgrade.engine.node.facts.readiness import manifests
-from nodeupgrade.engine.node.facts.runtime import next_start
+from nodeupgrade.engine.node.facts.kubelet_files import manifests
+from nodeupgrade.engine.node.facts.kubelet_start import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.artifacts import Artifacts

@@ -15,8 +15,8 @@ from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, Replacement, RunPlan, RunRequest
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.facts.readiness import manifests
-from nodeupgrade.engine.node.facts.runtime import with_files
+from nodeupgrade.engine.node.facts.kubelet_files import manifests
+from nodeupgrade.engine.node.facts.kubelet_start import with_files
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import STATE, program
 from tests.doubles.node.services import KUBELET_UNIT

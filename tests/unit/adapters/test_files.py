@@ -13,7 +13,7 @@ from nodeupgrade.adapters.files import atomic
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.files.opening import resolve
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.engine.node.facts.readiness import manifests
+from nodeupgrade.engine.node.facts.kubelet_files import manifests
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.ports.disk import Disk
 

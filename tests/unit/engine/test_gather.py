@@ -19,9 +19,9 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.engine.node.facts import gather, readiness
+from nodeupgrade.engine.node.facts import gather, kubelet_files
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.engine.node.facts.readiness import manifests
+from nodeupgrade.engine.node.facts.kubelet_files import manifests
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.doubles.node import SimulatedNode, manifest, pod_json
@@ -360,7 +360,7 @@ def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
 
     assert host.seccomp == {"web.json"}
     assert host.namespaces == {"uid-web": b"mapping"}
-    assert readiness.state(seen.ports.files, kubelet_layout(seen.ports.files, running)) == {CPU_STATE: b"cpus"}
+    assert kubelet_files.state(seen.ports.files, kubelet_layout(seen.ports.files, running)) == {CPU_STATE: b"cpus"}
 
 
 ENDPOINT = "/run/containerd/containerd.sock"

@@ -11,8 +11,7 @@ from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.drift import Start
 from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.systemd_units import UnitCommand, differences
-from nodeupgrade.engine.node.facts.kubelet_start import read_again, read_start, run_by
-from nodeupgrade.engine.node.facts.runtime import next_start
+from nodeupgrade.engine.node.facts.kubelet_start import next_start, read_again, read_start, run_by
 from nodeupgrade.kubelet.settings import Configured
 from tests.doubles.node import SimulatedNode
 from tests.unit.domain.node.checks.sound import unit

@@ -16,7 +16,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.agent_pods import file_from_image
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
-from nodeupgrade.engine.node.facts.runtime import look
+from nodeupgrade.engine.node.facts.kubelet_start import look
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files
 

@@ -1,14 +1,11 @@
-"""Evidence of what became of containers: instances, logs, newcomers, and what was recreated."""
-
-import re
+"""Evidence that what ran still runs: as planned, replaced as planned, and shown by the runtime."""
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import AwakeTime, ContainerId
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.hazards import named
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
-from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import (
     GO_ON,
     Difference,
@@ -51,116 +48,6 @@ def require_planned(node: Node, plan: RunPlan) -> None:
             reason=Reason.INVENTORY_CHANGED,
             changed=affected(each.label for each in lost),
         )
-
-
-# What a kubelet or a runtime logged, for messages and as evidence. A log that cannot be read says nothing.
-
-CAUSE = re.compile(
-    r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
-    r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|DeadlineExceeded|active on the node longer"
-)
-"""What a kubelet says when it ends a container for a reason other than a deleted pod."""
-ERROR = re.compile(
-    r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"'
-)
-"""An error of a kubelet, in klog's text or its JSON."""
-EVICTS = "eviction manager: must evict pod(s)"
-QUOTED = 320
-"""Characters of a line in a message."""
-
-
-def read_log(node: Node, unit: str) -> tuple[str, ...]:
-    """Return the lines of a unit's present process."""
-    try:
-        return node.services.log(unit)
-    except StepFailed:
-        return ()
-
-
-def cause(log: tuple[str, ...], call: RefusedCall) -> str:
-    """Return the kubelet's line that says why it wanted something, or else its last line about the instance.
-
-    To be appended to a message; empty if there is neither. Since not every line names the container, those that name
-    its pod count too.
-    """
-    namespace, _, rest = call.label.partition("/")
-    pod = f"{namespace}/{rest.partition('/')[0]}"
-    about = [line for line in log if (call.instance and call.instance in line) or pod in line]
-    said = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said else quoted(log, call.instance)
-
-
-def evicts(log: tuple[str, ...]) -> bool:
-    """Report whether a kubelet evicts pods because the node lacks something (all versions; since 1.4)."""
-    return any(EVICTS in line.lower() for line in log)
-
-
-def last_errors(log: tuple[str, ...]) -> str:
-    """Return the last two errors that a kubelet logged, to be appended to a message; empty if there is none.
-
-    The last one often says only that it ends; the one before it says why.
-    """
-    said = [match[match.lastgroup or 0][:QUOTED] for line in log if (match := ERROR.match(line))]
-    return f"; the kubelet wrote: {'; '.join(said[-2:])}" if said else ""
-
-
-def quoted(log: tuple[str, ...], instance: str) -> str:
-    """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
-    said = next((line for line in reversed(log) if instance in line), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said and instance else ""
-
-
-# Restore the old kubelet's hashes of containers in pods that were added after planning.
-#
-# The executor cannot compute them, since it has no pods. So it uses the agent's report, if there is one, and waits for
-# it only for a moment; neither its content nor its absence stops a rollback.
-
-HASH = re.compile("[0-9a-f]{1,16}")
-
-
-def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
-    """Store the old kubelet's hash with each new container that stores exactly the hash which the agent reported.
-
-    Returns:
-        The containers that store it now, and the labels of those that the old kubelet may not recognise.
-    """
-    known = plan.pods()
-    present = node.runtime.inventory(full=False).containers
-    unplanned = [c for c in present if c.pod.uid not in known and c.state is not ContainerState.EXITED]
-    report = _reported(node, unplanned)
-    expectations = {(c.pod, c.name): c for c in report.containers}
-    taken, doubtful = [], []
-    for container in unplanned:
-        expected = expectations.get((container.pod.uid, container.name))
-        if expected is None:
-            doubtful += [container.label] if container.pod.uid not in report.pods else []
-        elif _store(node, container.id, expected):
-            taken.append(expected)
-        else:
-            doubtful.append(container.label)
-    return tuple(taken), tuple(sorted(doubtful))
-
-
-def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
-    pods = {container.pod.uid for container in unplanned}
-    deadline = node.clock.awake() + EXCUSE_SECONDS
-    report = (node.newcomers() if unplanned else None) or Newcomers()
-    while not pods.issubset(report.pods) and node.clock.awake() < deadline:
-        node.clock.sleep(LOOK_SECONDS)
-        report = node.newcomers() or report
-    return report
-
-
-def _store(node: Node, container: ContainerId, expected: AwaitedContainer) -> bool:
-    try:
-        image = node.runtime.before_images([container]).get(container)
-    except StepFailed:  # its stored form cannot be rewritten
-        return False
-    if image is None or not HASH.fullmatch(expected.before):
-        return False
-    if image.hashes.container == expected.after:
-        node.runtime.rewrite([(image, StoredHashes(container=expected.before))])
-    return image.hashes.container in {expected.before, expected.after}  # the former after an interruption
 
 
 # Wait for static pods that the new kubelet is to replace, and count what it has replaced.

@@ -15,7 +15,8 @@ from nodeupgrade.domain.node.runtime import RuntimeKind, is_drop_in
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.domain.node.verification import Difference, DifferenceKind
 from nodeupgrade.engine.node import start_preconditions
-from nodeupgrade.engine.node.evidence import compare, read_log
+from nodeupgrade.engine.node.evidence import compare
+from nodeupgrade.engine.node.kubelet_log import read_log
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import BeforeImage

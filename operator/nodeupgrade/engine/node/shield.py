@@ -11,8 +11,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
 from nodeupgrade.domain.node.verification import GO_ON, Obstacle
-from nodeupgrade.engine.node.evidence import evicts, read_log
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
+from nodeupgrade.engine.node.kubelet_log import evicts, read_log
 from nodeupgrade.engine.node.node import SHIELD, Node
 from nodeupgrade.engine.node.watch import kubelet_lines, refused_since
 

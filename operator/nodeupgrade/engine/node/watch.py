@@ -17,7 +17,8 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.domain.node.verification import Difference, consistent, unplanned
 from nodeupgrade.engine.node import restart_effects
-from nodeupgrade.engine.node.evidence import LOOK_SECONDS, cause, quoted, read_log
+from nodeupgrade.engine.node.evidence import LOOK_SECONDS
+from nodeupgrade.engine.node.kubelet_log import cause, quoted, read_log
 from nodeupgrade.engine.node.node import Node
 
 EARLY_SECONDS = 10.0

@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.agent_pods import agents_of
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
@@ -23,14 +22,15 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.domain.node.static_pod_uids import RECORD, OwnUids
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import host, own_places, readiness
-from nodeupgrade.engine.node.facts.kubelet_start import config_files, read_start, run_by
+from nodeupgrade.engine.node.facts import host, kubelet_files, own_places
+from nodeupgrade.engine.node.facts.kubelet_start import StartWithFiles, config_files, read_start, run_by
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
-from nodeupgrade.engine.node.facts.readiness import dry_run
-from nodeupgrade.engine.node.facts.runtime import StartWithFiles, find_socket, unit_of
+from nodeupgrade.engine.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.engine.node.facts.runtime import find as runtime_found_on
+from nodeupgrade.engine.node.facts.runtime import find_socket, unit_of
+from nodeupgrade.engine.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
+from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import (
     KubeletLayout,
     config_directory,
@@ -137,7 +137,7 @@ def gather(
         ),
         tuning=node.runtime.restart_tuning(unit),
         clients=node.runtime.clients(inventory, runtime.process),
-        host=readiness.host(node.files, layout, views),
+        host=host.look_at_admission(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
         kubelet_start=_kubelet_start(running, then),
@@ -150,13 +150,13 @@ def gather(
             layout=layout,
             dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments, then),
             units=(running.unit, unit),
-            unchangeable=readiness.unchangeable(node.files, running.program, layout),
-            mounted=readiness.mounted(node.files, running.program, layout),
+            unchangeable=kubelet_files.unchangeable(node.files, running.program, layout),
+            mounted=kubelet_files.mounted(node.files, running.program, layout),
             runtime=runtime,
-            cgroup_driver=readiness.cgroup_driver(node.files, inventory),
-            cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
-            state=readiness.state(node.files, layout),
-            read_only=readiness.read_only(node.files, *_written_to(running)),
+            cgroup_driver=cgroup_driver(node.files, inventory),
+            cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
+            state=kubelet_files.state(node.files, layout),
+            read_only=kubelet_files.read_only(node.files, *_written_to(running)),
             unfit_for_programs=own_places.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
@@ -287,7 +287,6 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
 
 
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
-STRIPPED_FLAGS_LIMIT = 40
 
 
 def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
@@ -306,21 +305,3 @@ def parsed(text: str | None) -> KubeletVersion | None:
         return KubeletVersion.parse(text) if text else None
     except UnsupportedKubelet:
         return None
-
-
-def accepted_arguments(
-    kubelet: Kubelet, words: tuple[str, ...], request: RunRequest, program: PurePosixPath
-) -> tuple[Arguments, int, str]:
-    """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
-    remove, strips = set(request.spec.kubelet.remove_flags), request.spec.kubelet.flag_policy is FlagPolicy.STRIP
-    for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(words, target=request.spec.target, remove=remove)
-        try:
-            status, output = kubelet.version_output(program, arguments.words)
-        except Transient as error:
-            return arguments, 1, str(error)
-        flag = rejected_flag(output) if status != 0 and strips else None
-        if flag is None or flag in remove:
-            return arguments, status, output
-        remove.add(flag)
-    return arguments, status, output

@@ -1,27 +1,22 @@
 """Gather what a starting kubelet reads of its host. Changes nothing."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import pod_cgroups as places
-from nodeupgrade.domain.node.checks.credentials import named_in
-from nodeupgrade.domain.node.checks.facts import (
-    NodeFacts,
-    PodCgroups,
-    Surroundings,
-)
+from nodeupgrade.domain.node.checks.facts import HostFacts
+from nodeupgrade.domain.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.other_tools import INSTALLERS
+from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
+from nodeupgrade.domain.node.checks.credentials import named_in
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
+from nodeupgrade.domain.node.checks.other_tools import INSTALLERS
 from nodeupgrade.domain.node.checks.volumes import heeds_deletion
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
-from nodeupgrade.domain.node.mounts import mounts as mounts_in
 from nodeupgrade.domain.node.packages import (
     DIVERSIONS,
     DPKG,
@@ -38,12 +33,12 @@ from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.domain.nodes import ahead
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.engine.node.facts.as_kubelet import read_claims
+from nodeupgrade.engine.node.facts.kubelet_files import identity
 from nodeupgrade.engine.node.facts.own_places import mounts
-from nodeupgrade.engine.node.facts.readiness import identity
+from nodeupgrade.engine.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.engine.node.node import HostView, ReadOnlyNode
-from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, DEVICE_STATE, KubeletLayout
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.ports.files import FilesView
 
 SWAPS = PurePosixPath("/proc/swaps")
@@ -123,6 +118,50 @@ def _is_program(files: FilesView, path: PurePosixPath) -> bool:
         return files.executable(path)
     except StepFailed:
         return False
+
+
+# Gather what the admission of pods depends on.
+
+APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
+APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
+NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+KUBELETS_OWN = "kubelet.sock"
+"""The socket at which device plugins register; theirs are beside it."""
+
+
+def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> HostFacts:
+    """Gather the properties of the host that the admission of these pods depends on."""
+    root = PurePosixPath(layout.root)
+    seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
+    named = {name for pod in pods for name in seccomp_profiles(pod)}
+    records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
+    profiles = files.read(APPARMOR_PROFILES)
+    plugins = (path.name for path in files.sockets_in((root / DEVICE_STATE).parent))
+    return HostFacts(
+        apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
+        profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
+        device_plugins=frozenset(plugins) - {KUBELETS_OWN},
+        numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
+        namespaces={uid: data for uid, data in records.items() if data is not None},
+    )
+
+
+def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
+    """Return what the kubelet noted of a pod's user namespace; no UID leads anywhere else."""
+    uid = pod.ref.uid
+    return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
+
+
+def _profiles(text: str) -> frozenset[str]:
+    """Parse names from lines such as ``docker-default (enforce)``."""
+    return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
+
+
+def _count(listed: str) -> int:
+    """Count the entries of a list such as ``0-1,3``; at least one."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))
 
 
 # Gather what surrounds the kubelet on its host. Changes nothing.
@@ -229,92 +268,3 @@ def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
     head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
     fields = tail.split()
     return head.partition("(")[2], fields[1] if len(fields) > 1 else ""
-
-
-# Gather the state of the pods' cgroups. Changes nothing.
-
-HIERARCHIES = PurePosixPath("/sys/fs/cgroup")
-UNIFIED = HIERARCHIES
-"""Where cgroup v2 is mounted, if all controllers are there."""
-
-
-def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | None:
-    """Look at the cgroups of the running pods, as a starting kubelet does before anything else.
-
-    Returns:
-        ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
-    """
-    settings, driver = facts.settings, facts.readiness.cgroup_driver
-    if driver is None or not places.manages_cgroups(settings):
-        return None
-    base = places.all_pods(settings, driver)
-    hierarchies = {} if facts.readiness.cgroup_v2 else dict(_hierarchies(table))
-    memory = UNIFIED if facts.readiness.cgroup_v2 else hierarchies.get("memory", HIERARCHIES / "memory")
-    if files.read(memory / base / ("cgroup.controllers" if facts.readiness.cgroup_v2 else "cgroup.procs")) is None:
-        return PodCgroups(base=f"/{base}", exists=False)
-    classes = ((pod.ref, _class(pod, facts)) for pod in facts.running_pods())
-    pods = {ref: str(places.of_pod(settings, driver, ref.uid, qos)) for ref, qos in classes if qos is not None}
-    expected = places.ExpectedCgroups(
-        hierarchies={name: str(at) for name, at in hierarchies.items()},
-        controllers=tuple(sorted(places.NEEDED & _words(files, UNIFIED / "cgroup.controllers"))),
-        places={ref.uid: place for ref, place in pods.items()},
-    )
-    incomplete = lacking(files, expected)
-    limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
-    return PodCgroups(
-        base=f"/{base}",
-        exists=True,
-        incomplete={str(ref): incomplete[ref.uid] for ref in pods if ref.uid in incomplete},
-        complete=replace(expected, places={u: place for u, place in expected.places.items() if u not in incomplete}),
-        limit=limit,
-        used=used,
-    )
-
-
-def lacking(files: FilesView, expected: places.ExpectedCgroups) -> dict[PodUid, tuple[str, ...]]:
-    """Return what the cgroups of pods lack: controllers, or hierarchies. Pods that lack nothing are left out."""
-    found: dict[PodUid, tuple[str, ...]] = {}
-    for uid, place in expected.places.items():
-        mounted = ((name, PurePosixPath(at)) for name, at in expected.hierarchies.items())
-        missing = {name for name, at in mounted if files.read(at / place / "cgroup.procs") is None}
-        if expected.controllers:
-            missing |= {*expected.controllers} - _words(files, UNIFIED / place / "cgroup.controllers")
-        if missing:
-            found[uid] = tuple(sorted(missing))
-    return found
-
-
-def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:
-    """Yield the hierarchies of cgroup v1 that a kubelet heeds, with their mount points."""
-    for mount in mounts_in(table):
-        if mount.kind == "cgroup" and mount.point.is_relative_to(HIERARCHIES):
-            yield from ((name, mount.point) for name in sorted(places.NEEDED_V1 & mount.options))
-
-
-def _class(pod: Pod, facts: NodeFacts) -> QosClass | None:
-    try:
-        return qos_class(pod.raw, facts.current or facts.target)
-    except (UnreadablePod, UnsupportedKubelet):  # reported by pods_keep_their_cgroup and versions_are_known
-        return None
-
-
-def _memory(files: FilesView, group: PurePosixPath, *, unified: bool) -> tuple[int | None, int | None]:
-    """Return the limit, and the usage without the file cache that the kernel can reclaim."""
-    limit, usage, idle = (
-        ("memory.max", "memory.current", "inactive_file")
-        if unified
-        else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    )
-    stat = (files.read(group / "memory.stat") or b"").decode(errors="replace")
-    statistics: Mapping[str, str] = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
-    used, reclaimable = _number(files.read(group / usage)), _number(statistics.get(idle, "").encode())
-    return _number(files.read(group / limit)), None if used is None else max(0, used - (reclaimable or 0))
-
-
-def _number(data: bytes | None) -> int | None:
-    text = (data or b"").decode(errors="replace").strip()
-    return int(text) if text.isascii() and text.isdecimal() else None
-
-
-def _words(files: FilesView, path: PurePosixPath) -> frozenset[str]:
-    return frozenset((files.read(path) or b"").decode(errors="replace").split())

@@ -7,14 +7,8 @@ from nodeupgrade.engine.node.steps.actions import StepActions
 from nodeupgrade.engine.node.steps.before_stop import ArmDeadMan, ConfirmBinaries, HoldPackage
 from nodeupgrade.engine.node.steps.files import PinStaticPods, SaveState, SetArguments, SwapFiles
 from nodeupgrade.engine.node.steps.kubelet import StartKubelet, StopKubelet, SwapBinary, Verify
-from nodeupgrade.engine.node.steps.runtime import (
-    ConfirmInventory,
-    LowerShield,
-    RaiseShield,
-    ReadBack,
-    RestartRuntime,
-    RewriteHashes,
-)
+from nodeupgrade.engine.node.steps.runtime import ConfirmInventory, ReadBack, RestartRuntime, RewriteHashes
+from nodeupgrade.engine.node.steps.shield import LowerShield, RaiseShield
 
 STEPS: Mapping[Step, StepActions] = {
     Step.CONFIRM_BINARIES: ConfirmBinaries(),

@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange, rescue, restart_effects, shield
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.exchange import require_digest
-from nodeupgrade.engine.node.facts.host import lacking
+from nodeupgrade.engine.node.facts.pod_cgroups import lacking
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.engine.node.rescue import lay_down
 from nodeupgrade.engine.node.start_preconditions import require_files_as_planned

@@ -11,8 +11,9 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import restart_effects, shield, start_preconditions
-from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, last_errors, read_log, require_shown
+from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, require_shown
 from nodeupgrade.engine.node.exchange import require_digest
+from nodeupgrade.engine.node.kubelet_log import last_errors, read_log
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 from nodeupgrade.engine.node.watch import Watch

@@ -1,4 +1,4 @@
-"""Steps of the runtime: its containers are confirmed, their hashes rewritten, its socket shielded."""
+"""Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -8,18 +8,13 @@ from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import ContainerGone, StepFailed, Transient
-from nodeupgrade.domain.node.failpoints import (
-    FIRST_RESTORED,
-    FIRST_REWRITTEN,
-    RUNTIME_RESTARTED,
-    SHIELD_LOWERED,
-    SHIELD_RAISED,
-)
+from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN, RUNTIME_RESTARTED
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
-from nodeupgrade.engine.node import evidence, restart_effects, shield, start_preconditions
+from nodeupgrade.engine.node import restart_effects, start_preconditions
 from nodeupgrade.engine.node.evidence import require_planned
+from nodeupgrade.engine.node.newcomers import take_back
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 from nodeupgrade.kubelethash import HashValue
@@ -87,7 +82,7 @@ class RewriteHashes(StepActions):
         for container, before in _started_since(node, plan):
             for present in node.runtime.before_images([container.id]).values():
                 node.runtime.rewrite([(present, before)])
-        restored, doubtful = evidence.take_back(node, plan)
+        restored, doubtful = take_back(node, plan)
         hashes = _hashes(plan, restored)
         if _serves_another_era(node, hashes):
             start_preconditions.require_runtime_as_planned(node, plan)
@@ -186,58 +181,3 @@ class ReadBack(StepActions):
                 f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
                 reason=Reason.VERIFICATION_FAILED,
             )
-
-
-class RaiseShield(StepActions):
-    """Raise the shield: from now on no kubelet can end what ran before the upgrade."""
-
-    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-        """Return whether the shield's process is ready, which was started before the kubelet stopped, and the time.
-
-        Whatever is refused after that time turns the run back.
-        """
-        if plan.shield is None:
-            return {}
-        return {"ready": node.shield.ready(), "monotonic": node.clock.awake().seconds}
-
-    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Raise it. Without its process the run goes on, unless it requires the shield."""
-        if plan.shield is None:
-            return
-        if not payload["ready"]:
-            if plan.shield.required:
-                raise StepFailed("the shield's process does not answer", reason=Reason.SHIELD_UNAVAILABLE)
-            return
-        node.shield.raise_up()
-        node.failpoint(SHIELD_RAISED)
-
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Lower it: no kubelet runs, and nothing shall stand between this run and the runtime. It is raised once more.
-
-        See StopKubelet, whose undo starts the old kubelet.
-        """
-        if plan.shield is not None:
-            node.shield.lower()
-
-    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether a kubelet that connects now reaches the shield."""
-        return plan.shield is not None and node.shield.raised()
-
-
-class LowerShield(StepActions):
-    """Lower the shield: the new kubelet is verified, and is the runtime's only client again. The end is the commit."""
-
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Put the runtime's own socket back by one rename; calls under way are completed."""
-        if plan.shield is None:
-            return
-        node.shield.lower()
-        node.failpoint(SHIELD_LOWERED)
-
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Raise it again, if it can be: the new kubelet still runs."""
-        shield.raise_again(node, plan)
-
-    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
-        """Report whether a kubelet that connects now reaches the runtime."""
-        return plan.shield is None or not node.shield.raised()
