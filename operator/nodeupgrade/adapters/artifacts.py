@@ -22,7 +22,7 @@ from nodeupgrade.adapters.files.opening import copy, opened, real
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
-from nodeupgrade.domain.rollout.sources import Reach
+from nodeupgrade.domain.rollout.download_addresses import Reach
 from nodeupgrade.ports.artifacts import CopyError
 from nodeupgrade.ports.disk import Disk
 

@@ -46,7 +46,7 @@ from nodeupgrade.domain.node.readiness_flaps import exposure_seconds
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, prechecked_status, refusal_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.sources import reach_of
+from nodeupgrade.domain.rollout.download_addresses import reach_of
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.engine.node.facts.host import look_at_surroundings

@@ -13,8 +13,8 @@ from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden_source, read_allowed
-from nodeupgrade.domain.rollout.sources import Reach
+from nodeupgrade.domain.rollout.allowlist import Allowed, forbidden_source, read_allowed
+from nodeupgrade.domain.rollout.download_addresses import Reach
 from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY, program_place
 from nodeupgrade.ports.files import FilesView
 

@@ -8,7 +8,7 @@ import yaml
 from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, read_allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed, AllowedError, read_allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 from nodeupgrade.wiring.controlplane import DEFAULT_LIVENESS, OperatorSettings

@@ -4,7 +4,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.rollout.sources import Reach
+from nodeupgrade.domain.rollout.download_addresses import Reach
 
 
 class CopyError(Exception):

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.engine.rollout.agent_pod import (
     AGENT_LABELS,
     AgentPodSettings,

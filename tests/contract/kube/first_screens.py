@@ -22,7 +22,7 @@ from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain.agent_pods import PodRole
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod_name
 from nodeupgrade.ports.kube import PODS, UPGRADES, NotFoundError
 from tests.contract.kube.apiserver import ApiServer

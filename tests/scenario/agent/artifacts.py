@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.rollout.sources import Reach
+from nodeupgrade.domain.rollout.download_addresses import Reach
 from nodeupgrade.ports.artifacts import CopyError
 from tests.doubles.node.simulated import SimulatedNode
 

@@ -14,7 +14,7 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings

@@ -7,7 +7,7 @@ from nodeupgrade.api.task.spec import TaskAction, UpgradeRef, Verdict
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES

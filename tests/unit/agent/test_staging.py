@@ -22,8 +22,8 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.plan import Replacement
-from nodeupgrade.domain.rollout.allowed import Allowed
-from nodeupgrade.domain.rollout.sources import Reach
+from nodeupgrade.domain.rollout.allowlist import Allowed
+from nodeupgrade.domain.rollout.download_addresses import Reach
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import PackagesView, ServicesView

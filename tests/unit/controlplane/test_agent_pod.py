@@ -16,7 +16,7 @@ from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, PodRole, file_from_image, volume_on_node
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.engine.rollout.agent_pod import (
     AgentPodSettings,
     NotAllowedError,

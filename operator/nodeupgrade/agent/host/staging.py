@@ -13,7 +13,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.plan import Replacement
-from nodeupgrade.domain.rollout.allowed import is_path_below
+from nodeupgrade.domain.rollout.allowlist import is_path_below
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files

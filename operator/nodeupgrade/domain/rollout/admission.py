@@ -15,7 +15,7 @@ from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.domain.rollout.allowlist import Allowed, forbidden
 from nodeupgrade.domain.rollout.candidate import Candidate, resolve_artifact, unsupported_version
 from nodeupgrade.kubelet.layout import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 

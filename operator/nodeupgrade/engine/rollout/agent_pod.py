@@ -33,7 +33,7 @@ from nodeupgrade.domain.agent_pods import (
     view_agent_pod,
 )
 from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.domain.rollout.allowlist import Allowed, forbidden
 from nodeupgrade.ports.kube import PODS, RejectedError
 
 AGENT_CONTAINER = "agent"

@@ -15,7 +15,7 @@ from nodeupgrade.domain.election import outranks, term_of
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
-from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.hooks import may_have_begun
 from nodeupgrade.domain.rollout.snapshot import FailureHistory, FleetSnapshot

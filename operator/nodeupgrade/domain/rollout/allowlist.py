@@ -13,11 +13,11 @@ from typing import TypeVar
 from nodeupgrade.api.json import field_name
 from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
+from nodeupgrade.domain.rollout.download_addresses import host_inside
 from nodeupgrade.domain.rollout.sources import (
     Image,
     SourceError,
     Url,
-    host_inside,
     image_place,
     is_image_below,
     is_url_below,

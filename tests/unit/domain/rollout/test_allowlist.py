@@ -14,7 +14,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.rollout.admission import accept
-from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, forbidden, read_allowed
+from nodeupgrade.domain.rollout.allowlist import Allowed, AllowedError, forbidden, read_allowed
 from tests.scenario.rollout.harness import upgrade_object
 
 UNIT, SHA = "kubelet.service", "a" * 64
