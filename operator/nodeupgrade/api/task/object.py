@@ -36,7 +36,7 @@ class Task:
     generation: int
     spec: TaskSpec
     status: TaskStatus = field(default_factory=TaskStatus)
-    # the node's containers before the run, as written by ``domain.rollout.verdict``. Stored in an annotation while the
+    # the node's containers before the run, as written by ``domain.rollout.baseline``. Stored in an annotation while the
     # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
     epoch: str = ""  # the mark of the leader that wrote it last, if that marked it; see ``rollout_controller``

@@ -15,11 +15,11 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.domain.hazards import Finding, named
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.admission import accept
+from nodeupgrade.domain.rollout.baseline import Baseline
 from nodeupgrade.domain.rollout.budgets import StartDecision, decide_start
 from nodeupgrade.domain.rollout.membership import selects
 from nodeupgrade.domain.rollout.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.verdict import parse_baseline
 from nodeupgrade.domain.rollout.waves import approved_by
 
 OTHERS_NAMED = 5
@@ -72,7 +72,7 @@ class Story:
     @property
     def recorded(self) -> int | None:
         """How many containers the baseline before the run has; None if there is none."""
-        found = parse_baseline(self.task.baseline) if self.task is not None and self.task.baseline else None
+        found = Baseline.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
         return None if found is None else len(found.containers)
 
     def document(self) -> Json:

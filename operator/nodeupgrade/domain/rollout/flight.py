@@ -36,10 +36,11 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.admission import accept, judge
 from nodeupgrade.domain.rollout.agent_lifecycle import Agents, attend, is_given_up, lost
+from nodeupgrade.domain.rollout.baseline import Baseline
 from nodeupgrade.domain.rollout.candidate import Candidate, task_spec
 from nodeupgrade.domain.rollout.membership import selects, view_rollout
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot, LostAgents
-from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline, was_touched
+from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -172,7 +173,7 @@ def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: 
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     run = _started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now)
     message = f"node {node.name} is to go from {node.kubelet_version} to {spec.version}"
-    return _start(fleet, run, render_baseline(capture_baseline(pods)), message)
+    return _start(fleet, run, Baseline.capture(pods).render(), message)
 
 
 def _start(fleet: FleetSnapshot, run: TaskSpec, baseline: str, message: str) -> StartTask:

@@ -1,11 +1,6 @@
 """The control plane's own verification of a node after a run, independent of what the node side reports."""
 
-import base64
-import binascii
-import json
-import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
@@ -19,7 +14,8 @@ from nodeupgrade.api.wording import counted, printable, sentence
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pod_restart_rules import may_restart_whole
-from nodeupgrade.domain.pods import ContainerStatus, Pod
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.baseline import Baseline
 
 _OUTCOMES = {
     TaskPhase.PRECHECKED: Verdict.PRECHECKED,
@@ -94,10 +90,10 @@ def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
 
     That includes what the API shows as restarted and only the node side can excuse.
     """
-    flaps, before = task.reported.containers.readiness_flaps, parse_baseline(task.baseline)
+    flaps, before = task.reported.containers.readiness_flaps, Baseline.parse(task.baseline)
     notes = (
         (flaps, "pod", "reported unready meanwhile"),
-        (() if before is None else no_longer_ready(before, pods), "pod", "Ready before and not now"),
+        (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
         (_sorted(seen.later), "container", "restarted after the kubelet had settled"),
         (_sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
         (_sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
@@ -144,14 +140,14 @@ class _Restarts:
 
 
 def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
-    before, stopped = parse_baseline(task.baseline), _stopped_at(task, now)
+    before, stopped = Baseline.parse(task.baseline), _stopped_at(task, now)
     if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
         compared = tuple(pod for pod in pods if not pod.mirror)
     else:
         compared = pods
 
     def seen(since: datetime | None, until: datetime | None) -> frozenset[str]:
-        return frozenset() if before is None else frozenset(restarted(before, compared, since, until))
+        return frozenset() if before is None else frozenset(before.restarted(compared, since, until))
 
     every, since_stop = seen(None, None), seen(stopped, None)
     ended = _ended(task, pods, every)
@@ -216,105 +212,3 @@ def _stopped_at(task: Task, now: datetime) -> datetime | None:
     reported = (step.started_at for step in status.steps if step.name == Step.STOP_KUBELET)
     stopped = next(reported, status.started_at)
     return stopped if stopped is not None and stopped <= now else None
-
-
-# The baseline: a node's containers as the API shows them before a run, for comparison afterwards.
-#
-# The node side compares far more (processes, their monitors, start times). The baseline is a second opinion from a
-# source that the node side does not control: container identity and restart count in pod status. It is compact because
-# it is kept in an annotation, so that it outlives the operator.
-
-_ID_CHARACTERS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The running containers and the Ready pods of a node.
-
-    The UID of a mirror pod is left empty: the kubelet may recreate the mirror without touching the static pod.
-    """
-
-    # running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count
-    containers: Mapping[str, tuple[str, str, int]]
-    ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
-
-
-def capture_baseline(pods: Iterable[Pod]) -> Baseline:
-    """Return the baseline of pods that are neither terminating nor finished."""
-    staying = [pod for pod in pods if not pod.terminating and not pod.finished]
-    return Baseline(
-        {
-            f"{pod}/{container.name}": (_uid(pod), _short(container.container_id), container.restart_count)
-            for pod in staying
-            for container in pod.statuses
-            if container.running
-        },
-        {str(pod): _uid(pod) for pod in staying if pod.ready},
-    )
-
-
-def restarted(
-    baseline: Baseline, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None
-) -> tuple[str, ...]:
-    """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
-
-    A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another UID.
-
-    Args:
-        since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
-        until: When the new kubelet had settled; a single restart after that does not count. With a startup probe it
-            does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.
-    """
-    changed = []
-    for pod in pods:
-        for container in pod.statuses:
-            label = f"{pod}/{container.name}"
-            before = baseline.containers.get(label)
-            if before is None or before[0] != _uid(pod) or not container.container_id or _same(before, container):
-                continue
-            ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
-            earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
-            later = until is not None and ended is not None and ended > until and once
-            later = later and not container.startup_probed
-            if not earlier and not later:
-                changed.append(label)
-    return tuple(sorted(changed))
-
-
-def no_longer_ready(baseline: Baseline, pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the pods that were Ready and are not now, except those that are terminating or finished."""
-    unready = (pod for pod in pods if not (pod.ready or pod.leaving))
-    return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
-
-
-def render_baseline(baseline: Baseline) -> str:
-    """Encode a baseline as compressed text for an annotation."""
-    content = {"containers": baseline.containers, "ready": baseline.ready}
-    document = json.dumps(content, separators=(",", ":"), sort_keys=True)
-    return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
-
-
-def parse_baseline(text: str) -> Baseline | None:
-    """Decode a baseline; return None if the text is not one.
-
-    A run that an earlier version of this program began may have a baseline without ready pods, only containers.
-    """
-    try:
-        document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
-        content = document if "containers" in document else {"containers": document}  # its keys contain slashes
-        containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
-        return Baseline(containers, dict(content.get("ready") or {}))
-    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
-        return None
-
-
-def _same(before: tuple[str, str, int], container: ContainerStatus) -> bool:
-    return before[1:] == (_short(container.container_id), container.restart_count)
-
-
-def _uid(pod: Pod) -> str:
-    return "" if pod.mirror else pod.uid
-
-
-def _short(container_id: str) -> str:
-    return container_id.rpartition("/")[2][:_ID_CHARACTERS]

@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout import verdict
+from nodeupgrade.domain.rollout.baseline import Baseline
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import pod_object
 
@@ -62,15 +62,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("before", "after", "changed"), CASES.values(), ids=CASES.keys())
 def test_restarted(before: dict[str, Any], after: dict[str, Any], changed: bool) -> None:
-    remembered = verdict.parse_baseline(verdict.render_baseline(verdict.capture_baseline([parse_pod(pod(**before))])))
+    remembered = Baseline.parse(Baseline.capture([parse_pod(pod(**before))]).render())
     assert remembered is not None
-    found = verdict.restarted(remembered, [parse_pod(pod(**after))], STOPPED, SETTLED)
+    found = remembered.restarted([parse_pod(pod(**after))], STOPPED, SETTLED)
     assert found == (("default/web-0/main",) if changed else ())
 
 
 def test_what_nobody_wrote_is_not_read() -> None:
-    assert verdict.parse_baseline("") is None
-    assert verdict.parse_baseline("bm8=") is None
+    assert Baseline.parse("") is None
+    assert Baseline.parse("bm8=") is None
 
 
 def test_full_node_fits_an_annotation() -> None:
@@ -78,13 +78,13 @@ def test_full_node_fits_an_annotation() -> None:
         parse_pod(merged(pod_object(f"deployment-{n:05}-abcde", "node-0"), {"metadata": {"uid": f"{n:032x}"}}))
         for n in range(500)
     ]
-    assert len(verdict.render_baseline(verdict.capture_baseline(pods))) < 100_000
+    assert len(Baseline.capture(pods).render()) < 100_000
 
 
 def test_a_run_begun_by_an_earlier_version_is_still_compared() -> None:
     text = base64.b64encode(zlib.compress(b'{"default/web-0/main":["u1","aaaaaaaaaaaa",0]}')).decode()
-    remembered = verdict.parse_baseline(text)
+    remembered = Baseline.parse(text)
     assert remembered is not None
     again = parse_pod(pod(containerID="containerd://bbbbbbbbbbbb", restartCount=1))
-    assert verdict.restarted(remembered, [again], STOPPED) == ("default/web-0/main",)
-    assert verdict.no_longer_ready(remembered, [again]) == ()
+    assert remembered.restarted([again], STOPPED) == ("default/web-0/main",)
+    assert remembered.no_longer_ready([again]) == ()

@@ -13,7 +13,8 @@ from nodeupgrade.api.task.status import ContainerCounts, ReportedHazard, StepRes
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod, parse_pod
-from nodeupgrade.domain.rollout.verdict import capture_baseline, decide_verdict, render_baseline
+from nodeupgrade.domain.rollout.baseline import Baseline
+from nodeupgrade.domain.rollout.verdict import decide_verdict
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import pod_object
 
@@ -58,7 +59,7 @@ TASK = Task(
         ),
         finished_at=END,
     ),
-    baseline=render_baseline(capture_baseline([BEFORE])),
+    baseline=Baseline.capture([BEFORE]).render(),
 )
 
 
@@ -69,7 +70,7 @@ def test_static_pods_that_are_replaced_on_request_are_no_restart_and_no_success_
     [container] = before["status"]["containerStatuses"]
     again = {**container, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1}
     after["status"] = {**before["status"], "containerStatuses": [again]}
-    shown = render_baseline(capture_baseline([parse_pod(before)]))
+    shown = Baseline.capture([parse_pod(before)]).render()
     counts = replace(TASK.reported.containers, unchanged=4, recreated=1)
     task = replace(TASK, status=replace(TASK.reported, containers=counts), baseline=shown)
     asked = replace(task, spec=replace(task.spec, kubelet=KubeletSettings(static_pods=StaticPodPolicy.RECREATE)))
