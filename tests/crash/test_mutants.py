@@ -11,7 +11,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.engine.node import evidence, exchange, run, start_preconditions
+from nodeupgrade.engine.node import exchange, newcomers, run, start_preconditions
 from nodeupgrade.engine.node.steps import STEPS, files, kubelet, runtime
 from nodeupgrade.engine.node.steps.actions import StepActions
 from nodeupgrade.engine.node.steps.before_stop import HoldPackage
@@ -93,7 +93,7 @@ def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(evidence, "take_back", lambda *_: ((), ()))
+    patch.setattr(newcomers, "take_back", lambda *_: ((), ()))
 
 
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:

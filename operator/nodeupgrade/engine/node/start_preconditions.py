@@ -1,11 +1,10 @@
-"""Last checks before a start, and the first one after it: exactly what was planned is started, and nothing else.
+"""Last checks before a start: what is started is what was planned, and so is what it finds.
 
 A program or a configuration may change after it was checked. So both are checked again right before a start, which
-costs a few milliseconds, and the program that runs is checked right after it.
+costs a few milliseconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -19,10 +18,8 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus, differences, is_pattern
 from nodeupgrade.engine.node.exchange import require_digest
 from nodeupgrade.engine.node.facts.kubelet_start import read_again
+from nodeupgrade.engine.node.facts.pod_cgroups import lacking
 from nodeupgrade.engine.node.node import Node
-
-LOOK_SECONDS = 0.03
-"""A kubelet takes a third of a second before it does anything to a container."""
 
 
 def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
@@ -59,6 +56,27 @@ def require_files_as_planned(node: Node, plan: RunPlan) -> None:
             continue
         if (node.files.digest(PurePosixPath(path)) or "") != content:
             raise _unknown(planned, f"{path} was changed")
+
+
+def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
+
+    A ``daemon-reload`` may take controllers away that systemd knows nothing of (kubernetes#128397). It has happened by
+    now: systemd sees to it before it answers the next call.
+
+    Raises:
+        StepFailed: a pod that runs has lost something.
+    """
+    if not (lost := lacking(node.files, plan.cgroups)):
+        return
+    sandboxes = node.runtime.inventory(full=False).sandboxes
+    running = {sandbox.pod.uid: sandbox.pod for sandbox in sandboxes if sandbox.ready}
+    if pods := [f"{running[uid]} ({', '.join(missing)})" for uid, missing in lost.items() if uid in running]:
+        raise StepFailed(
+            f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; any "
+            "kubelet that looks would kill them (a `systemctl daemon-reload` may have caused it, kubernetes#128397)",
+            reason=Reason.POD_CGROUP_MOVES,
+        )
 
 
 def require_new_program(node: Node, plan: RunPlan) -> str | None:
@@ -102,54 +120,6 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
         _require(node, swap.backup, swap.before, known)
         node.files.replace(PurePosixPath(swap.backup), PurePosixPath(swap.path))
     return _require(node, swap.path, swap.before, known)
-
-
-@dataclass(slots=True)
-class Running:
-    """Checks which program a newly started kubelet runs, until it is known to be the right one."""
-
-    node: Node
-    plan: RunPlan
-    stamp: str | None  # stamp of the right program; None if there is nothing to compare with
-    _next: float = 0.0
-    _seen: bool = False
-
-    def __call__(self) -> None:
-        """Check, if the next check is due.
-
-        Raises:
-            StepFailed: another program runs.
-        """
-        if not self._seen and self.node.clock.monotonic() >= self._next:
-            self._look(last=False)
-            self._next = self.node.clock.monotonic() + LOOK_SECONDS
-
-    def confirm(self) -> None:
-        """Check a last time, unless the right program was seen already.
-
-        Raises:
-            StepFailed: another program runs, or it cannot be determined which.
-        """
-        if not self._seen:
-            self._look(last=True)
-
-    def _look(self, *, last: bool) -> None:
-        unit = self.node.services.status(self.plan.swap.unit)
-        found = self.node.kubelet.program_stamp(unit.main_pid)
-        self._seen = self.stamp is None or found == self.stamp
-        if self._seen or not (last or (found is not None and self._starts_directly(unit))):
-            return
-        runs = self.node.kubelet.executable(unit.main_pid) if found is not None else None
-        raise StepFailed(
-            f"{unit.name} runs {runs or 'a program that cannot be told'}, which is not the kubelet that was to be "
-            "started; find out what puts it there",
-            reason=Reason.DIGEST_MISMATCH,
-        )
-
-    def _starts_directly(self, unit: UnitStatus) -> bool:
-        """Report whether the unit starts the kubelet itself, not a program that then executes the kubelet."""
-        planned = self.plan.kubelet_start
-        return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program
 
 
 def require_startable(node: Node, plan: RunPlan) -> None:

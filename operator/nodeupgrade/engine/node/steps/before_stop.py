@@ -11,10 +11,9 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import exchange, rescue, restart_effects, shield
 from nodeupgrade.engine.node.evidence import require_planned
 from nodeupgrade.engine.node.exchange import require_digest
-from nodeupgrade.engine.node.facts.pod_cgroups import lacking
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.engine.node.rescue import lay_down
-from nodeupgrade.engine.node.start_preconditions import require_files_as_planned
+from nodeupgrade.engine.node.start_preconditions import require_cgroups_as_planned, require_files_as_planned
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 
 SELECTION = "selection"
@@ -119,7 +118,7 @@ class ArmDeadMan(StepActions):
         restart_effects.apply_tuning(node, plan)
         node.services.prepare_mask(plan.swap.unit)
         _require_units(node)
-        _require_cgroups(node, plan)
+        require_cgroups_as_planned(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet."""
@@ -147,24 +146,3 @@ def _require_units(node: Node) -> None:
                 f"systemd has lost {unit} ({status.load_state}, {status.active_state}), whose file this run had "
                 "written; find out what removes unit files on this node"
             )
-
-
-def _require_cgroups(node: Node, plan: RunPlan) -> None:
-    """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
-
-    A ``daemon-reload`` may take controllers away that systemd knows nothing of (kubernetes#128397). It has happened by
-    now: systemd sees to it before it answers the next call.
-
-    Raises:
-        StepFailed: a pod that runs has lost something.
-    """
-    if not (lost := lacking(node.files, plan.cgroups)):
-        return
-    sandboxes = node.runtime.inventory(full=False).sandboxes
-    running = {sandbox.pod.uid: sandbox.pod for sandbox in sandboxes if sandbox.ready}
-    if pods := [f"{running[uid]} ({', '.join(missing)})" for uid, missing in lost.items() if uid in running]:
-        raise StepFailed(
-            f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; any "
-            "kubelet that looks would kill them (a `systemctl daemon-reload` may have caused it, kubernetes#128397)",
-            reason=Reason.POD_CGROUP_MOVES,
-        )

@@ -1,6 +1,7 @@
 """Steps of the kubelet itself: the old one is stopped, its program swapped, and the new one started and watched."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -10,6 +11,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.engine.node import restart_effects, shield, start_preconditions
 from nodeupgrade.engine.node.evidence import LOOK_SECONDS, are_back, require_shown
 from nodeupgrade.engine.node.exchange import require_digest
@@ -41,7 +43,7 @@ class StopKubelet(StepActions):
         If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until this one
         was quiet for a while (see ArmDeadMan): how it starts may have been changed meanwhile.
         """
-        running = start_preconditions.Running(node, plan, start_preconditions.require_old_program(node, plan))
+        running = Running(node, plan, start_preconditions.require_old_program(node, plan))
         shield.raise_again(node, plan)
         node.services.unmask(plan.swap.unit)
         try:
@@ -97,7 +99,7 @@ class StartKubelet(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
         require_shown(node, plan)
-        running = start_preconditions.Running(node, plan, start_preconditions.require_new_program(node, plan))
+        running = Running(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
         node.services.unmask(plan.swap.unit)
         node.services.start(plan.swap.unit, wait=False)
@@ -224,3 +226,57 @@ def _did_not_start(node: Node, unit: str, what: str, said: str) -> StepFailed:
     """Return the error, with the last errors of this kubelet, or else with those ``said`` by an earlier start."""
     said = last_errors(read_log(node, unit)) or said
     return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{said}", reason=Reason.KUBELET_DID_NOT_START)
+
+
+# Check that the program that runs is the one that was to be started: it may change after the last check before a start.
+
+LOOK_AT_PROGRAM_SECONDS = 0.03
+"""A kubelet takes a third of a second before it does anything to a container."""
+
+
+@dataclass(slots=True)
+class Running:
+    """Checks which program a newly started kubelet runs, until it is known to be the right one."""
+
+    node: Node
+    plan: RunPlan
+    stamp: str | None  # stamp of the right program; None if there is nothing to compare with
+    _next: float = 0.0
+    _seen: bool = False
+
+    def __call__(self) -> None:
+        """Check, if the next check is due.
+
+        Raises:
+            StepFailed: another program runs.
+        """
+        if not self._seen and self.node.clock.monotonic() >= self._next:
+            self._look(last=False)
+            self._next = self.node.clock.monotonic() + LOOK_AT_PROGRAM_SECONDS
+
+    def confirm(self) -> None:
+        """Check a last time, unless the right program was seen already.
+
+        Raises:
+            StepFailed: another program runs, or it cannot be determined which.
+        """
+        if not self._seen:
+            self._look(last=True)
+
+    def _look(self, *, last: bool) -> None:
+        unit = self.node.services.status(self.plan.swap.unit)
+        found = self.node.kubelet.program_stamp(unit.main_pid)
+        self._seen = self.stamp is None or found == self.stamp
+        if self._seen or not (last or (found is not None and self._starts_directly(unit))):
+            return
+        runs = self.node.kubelet.executable(unit.main_pid) if found is not None else None
+        raise StepFailed(
+            f"{unit.name} runs {runs or 'a program that cannot be told'}, which is not the kubelet that was to be "
+            "started; find out what puts it there",
+            reason=Reason.DIGEST_MISMATCH,
+        )
+
+    def _starts_directly(self, unit: UnitStatus) -> bool:
+        """Report whether the unit starts the kubelet itself, not a program that then executes the kubelet."""
+        planned = self.plan.kubelet_start
+        return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program

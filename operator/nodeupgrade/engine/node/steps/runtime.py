@@ -12,9 +12,8 @@ from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN, 
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
-from nodeupgrade.engine.node import restart_effects, start_preconditions
+from nodeupgrade.engine.node import newcomers, restart_effects, start_preconditions
 from nodeupgrade.engine.node.evidence import require_planned
-from nodeupgrade.engine.node.newcomers import take_back
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps.actions import Payload, StepActions
 from nodeupgrade.kubelethash import HashValue
@@ -82,7 +81,7 @@ class RewriteHashes(StepActions):
         for container, before in _started_since(node, plan):
             for present in node.runtime.before_images([container.id]).values():
                 node.runtime.rewrite([(present, before)])
-        restored, doubtful = take_back(node, plan)
+        restored, doubtful = newcomers.take_back(node, plan)
         hashes = _hashes(plan, restored)
         if _serves_another_era(node, hashes):
             start_preconditions.require_runtime_as_planned(node, plan)
