@@ -9,9 +9,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
+from nodeupgrade.api.run_settings import ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import Refused, StepFailed, Transient
+from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.hazards import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.service_endpoints import Clients
@@ -120,66 +120,6 @@ def test_a_program_that_says_no_version_that_exists_is_not_guessed_at(monkeypatc
     assert gathered(seen).kubelet.current is None
 
 
-REJECTS = ("--a", "--b")
-
-
-def picky(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode) -> None:
-    """The new kubelet rejects two flags, one at a time."""
-
-    def version_output(_binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        unknown = next((flag for flag in REJECTS if any(word.partition("=")[0] == flag for word in arguments)), None)
-        return (1, f"unknown flag: {unknown}") if unknown else (0, "Kubernetes v1.33.13")
-
-    monkeypatch.setattr(seen.kubelet, "version_output", version_output)
-
-
-@pytest.mark.parametrize(
-    ("fields", "removed", "status"),
-    [
-        ({}, (), 1),
-        ({"remove_flags": ("--a",)}, ("--a=1",), 1),
-        ({"remove_flags": ("a", "b")}, ("--a=1", "--b 2"), 0),
-        ({"flag_policy": FlagPolicy.STRIP}, ("--a=1", "--b 2"), 0),
-    ],
-)
-def test_flags_go_only_where_that_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], removed: tuple[str, ...], status: int
-) -> None:
-    seen = node("--v=2", "--a=1", "--b", "2")
-    picky(monkeypatch, seen)
-
-    found = gathered(seen, **fields).kubelet
-
-    assert (found.arguments.removed, found.arguments_status) == (removed, status)
-
-
-def test_a_flag_that_cannot_be_left_out_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = node("-x")
-    tries: list[tuple[str, ...]] = []
-
-    def version_output(_binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        tries.append(arguments)
-        return 1, "unknown shorthand flag: 'x' in -x"
-
-    monkeypatch.setattr(seen.kubelet, "version_output", version_output)
-
-    assert gathered(seen, flag_policy=FlagPolicy.STRIP).kubelet.arguments_status == 1
-    assert tries.count(("-x",)) == 2
-
-
-def test_a_new_program_that_hangs_is_a_finding_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = node()
-
-    def hangs(_binary: PurePosixPath, _arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        raise Transient("it does not end")
-
-    monkeypatch.setattr(seen.kubelet, "version_output", hangs)
-    found = gathered(seen).kubelet
-
-    assert (found.staged_version, found.staged_output, found.current) == ("", "it does not end", None)
-    assert (found.arguments_status, found.arguments_output) == (1, "it does not end")
-
-
 def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> None:
     seen = node("--v=2", FLAG_REMOVED_IN_1_27)
     missing = Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail="the server answered 404")
@@ -268,32 +208,6 @@ def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:
 
 
 HAZARDS = RestartHazards(runtime=(Finding(reason=Reason.RUNTIME_NOT_READY, detail="it is busy"),))
-
-
-UID = "12345678-90ab-cdef-1234-567890abcdef"
-SLICE = f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/x.scope"
-SEEN_FROM_A_POD = f"0::/../../../burstable/pod{UID}/0123456789abcdef"
-
-
-@pytest.mark.parametrize(
-    ("lines", "driver"),
-    [
-        (f"12:memory:/system.slice/kubelet.service\n{SLICE}\n", "systemd"),
-        (f"0::/../kubelet-kubepods-besteffort-pod{UID.replace('-', '_')}.slice/x.scope", "systemd"),
-        (f"4:cpu:/kubepods/besteffort/pod{UID}/0123\n3:pids:/", "cgroupfs"),
-        (f"0::/kubepods/pod{'0a' * 16}/x", "cgroupfs"),
-        (SEEN_FROM_A_POD, "cgroupfs"),
-        ("0::/\n", None),
-        ("0::/podman.slice/pods", None),
-    ],
-)
-def test_the_cgroup_driver_is_told_from_a_pods_own_cgroup(lines: str, driver: str | None) -> None:
-    seen = node()
-    process = next(sandbox.process for sandbox in seen.inventory().sandboxes)
-    assert process is not None
-    seen.disk[f"/proc/{process.pid}/cgroup"] = lines.encode()
-
-    assert gathered(seen).readiness.cgroup_driver == driver
 
 
 def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:

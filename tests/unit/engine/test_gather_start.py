@@ -1,4 +1,4 @@
-"""What the start of the new kubelet would meet: a dry run of it, and what it reads of its host."""
+"""What the start of the new kubelet would meet: what it reads of its host."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,35 +12,10 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.checks.runtime import runtime_is_the_unit
 from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
-from nodeupgrade.kubelet.flags import started_with
-from nodeupgrade.ports.kubelet import TrialStart
 from tests.doubles.node.containers.runtime import MAIN_PID
 from tests.doubles.node.containers.runtime_restart import PLACES, RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM
 from tests.unit.engine.test_gather import gathered, node
-
-
-def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would_start_with(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    files = {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2", "/etc/k.d/README": b"?"}
-    seen = node("--config=/etc/k.yaml", "--config-dir=/etc/k.d", files=files)
-    environment = {"NOTIFY_SOCKET": "/run/x", "KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"}
-    monkeypatch.setattr(seen.ports.kubelet, "environment", lambda _pid: environment)
-    tried: list[TrialStart] = []
-
-    def answer(_program: PurePosixPath, trial: TrialStart) -> str:
-        tried.append(trial)
-        return "said"
-
-    monkeypatch.setattr(seen.ports.kubelet, "dry_run", answer)
-
-    assert gathered(seen).readiness.dry_run == "said"
-
-    (trial,) = tried
-    assert trial.words == started_with(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
-    assert trial.files == {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2"}
-    assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
 
 
 @pytest.mark.parametrize("word", ["--config=config.yaml", "--config-dir=kubelet.d", "--kubeconfig=kubelet.conf"])
@@ -104,26 +79,6 @@ def test_images_are_where_the_runtime_says_which_may_be_another_filesystem(
     monkeypatch.setattr(seen.runtime, "info", lambda: info)
 
     assert ("imagefs", images or PLACES.root) in gathered(seen).readiness.host.disks
-
-
-def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = node()
-
-    def cannot(_program: PurePosixPath, _trial: TrialStart) -> str:
-        raise StepFailed("unshare: Operation not permitted")
-
-    monkeypatch.setattr(seen.ports.kubelet, "dry_run", cannot)
-
-    assert gathered(seen).readiness.dry_run == "unshare: Operation not permitted"
-
-
-def test_arguments_that_the_new_kubelet_rejects_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = node("--unknown")
-    monkeypatch.setattr(seen.ports.kubelet, "version_output", lambda *_: (1, "unknown flag: --unknown"))
-
-    found = gathered(seen)
-
-    assert (found.kubelet.arguments_status, found.readiness.dry_run) == (1, None)
 
 
 CONFIG = b"""

@@ -188,54 +188,6 @@ def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
     assert [daemon.split()[-1] for daemon in look_at_surroundings(Host(files=files), known()).daemons] == ["(9)"]
 
 
-def cgroups(files: Mapping[str, bytes], **given: Any) -> PodCgroups:
-    found = look_at_surroundings(Host(files=files), known(**given)).cgroups
-    assert found is not None
-    return found
-
-
-def test_a_controller_that_a_pod_lacks_is_found() -> None:
-    found = cgroups({**FILES, f"{GROUPS}/{POD}/cgroup.controllers": b"cpu io memory pids"})
-
-    assert found.incomplete == {"default/web": ("cpuset", "hugetlb")}
-    assert found.complete.places == {}, "what was incomplete before is not lost in the run"
-
-
-def test_a_controller_that_the_node_lacks_is_none_that_pods_need() -> None:
-    few = b"cpu memory pids"
-
-    found = cgroups({**FILES, f"{GROUPS}/cgroup.controllers": few, f"{GROUPS}/{POD}/cgroup.controllers": few})
-
-    assert found.incomplete == {}
-    assert found.complete.controllers == ("cpu", "memory", "pids")
-
-
-def test_a_cgroup_of_all_pods_that_is_not_there_is_told() -> None:
-    assert not cgroups({"/proc/1/mountinfo": ROOT.encode()}).exists
-
-
-def test_on_cgroup_v1_a_pod_must_be_in_every_hierarchy() -> None:
-    mounts = [
-        f"30 21 0:30 / {GROUPS}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct",
-        f"31 21 0:31 / {GROUPS}/memory rw - cgroup cgroup rw,memory",
-        f"32 21 0:32 / {GROUPS}/systemd rw - cgroup cgroup rw,xattr,name=systemd",
-        f"33 21 0:33 / {GROUPS}/net_cls rw - cgroup cgroup rw,net_cls",
-    ]
-    files = {
-        "/proc/1/mountinfo": "\n".join((ROOT, *mounts)).encode(),
-        f"{GROUPS}/memory/kubepods.slice/cgroup.procs": b"",
-        f"{GROUPS}/memory/kubepods.slice/memory.limit_in_bytes": b"9223372036854771712\n",
-        f"{GROUPS}/memory/kubepods.slice/memory.usage_in_bytes": b"4096\n",
-        f"{GROUPS}/memory/{POD}/cgroup.procs": b"",
-        f"{GROUPS}/systemd/{POD}/cgroup.procs": b"",
-    }
-    old = readiness(cgroup_v2=False)
-
-    found = cgroups(files, readiness=old)
-    assert (found.incomplete, found.used) == ({"default/web": ("cpu", "cpuacct")}, 4096)
-    assert cgroups({**files, f"{GROUPS}/cpu,cpuacct/{POD}/cgroup.procs": b""}, readiness=old).incomplete == {}
-
-
 CLAIMING = [
     {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
     {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
