@@ -8,13 +8,12 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.checks.facts import HostFacts
-from nodeupgrade.domain.node.checks.facts import NodeFacts, Surroundings
-from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.domain.node.checks.credentials import named_in
-from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
+from nodeupgrade.domain.node.checks.facts import HostFacts, NodeFacts, Surroundings
+from nodeupgrade.domain.node.checks.host import PROTECTED
 from nodeupgrade.domain.node.checks.other_tools import INSTALLERS
+from nodeupgrade.domain.node.checks.pod_security import has_user_namespace, seccomp_profiles
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.domain.node.checks.volumes import heeds_deletion
 from nodeupgrade.domain.node.mounts import DiskUsage, holder, mounted_volumes
 from nodeupgrade.domain.node.packages import (
