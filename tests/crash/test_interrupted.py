@@ -25,7 +25,8 @@ from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_D
 
 CLEAN_UP = {
     "journal.scrub",
-    *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer", "services.reload"),
+    *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer"),
+    *("services.remove_mask kubelet.service", "services.reload"),
     *("shield.lower", "services.stop nodeupgrade-shield.service", "shield.clear"),
     *(
         "files.remove /usr/bin/.kubelet.staged",

@@ -69,7 +69,7 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     def fails(moment: str) -> None:
         if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
-            executors.append(own_units.remain(world.node.ports.files, world.node.ports.services))
+            executors.append(own_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ()))
             raise RejectedError("pods is forbidden")
 
     world.hook = fails

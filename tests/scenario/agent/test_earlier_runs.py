@@ -99,7 +99,7 @@ async def test_what_is_staged_for_a_run_that_goes_on_stays(world: World) -> None
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
     assert str(STATE / "runs") in status.message
     assert world.node.disk == before
-    assert own_units.remain(world.node.ports.files, world.node.ports.services)
+    assert own_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
     journal.write_bytes(readable)
     to_its_end(world)
     assert world.node.disk[PROGRAM] == program(NEW)

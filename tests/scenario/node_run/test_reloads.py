@@ -8,11 +8,14 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
 from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
+from tests.doubles.node.calls import Moment
+from tests.doubles.node.supervisor import supervise
 from tests.scenario.node_run.test_node_run import Story, story
 
 UNITS = (EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER, LEASE_KEEPER, SHIELD)
@@ -74,3 +77,42 @@ def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> Non
     )
 
     assert it.tell().outcome is Outcome.UPGRADED
+
+
+def turned_back_while_failing(effect: str, times: int) -> tuple[Story, list[bool]]:
+    """Turn a run back while the new kubelet is watched; from then on, an effect fails so many times.
+
+    Returns:
+        The story, and whether the shield was up at each failure.
+    """
+    it, wishes, raised = story(), list[bool](), list[bool]()
+
+    def fail(name: str, _number: int, moment: Moment) -> None:
+        if wishes and name == effect and moment is Moment.BEFORE and len(raised) < times:
+            raised.append(it.node.shield.raised())
+            raise StepFailed("no space left on device")
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: wishes.append(True)
+    it.node.calls.interrupt = fail
+    report = supervise(it.node, it.plan, abort=lambda: bool(wishes))
+
+    assert report is not None
+    assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.ABORTED, 0)
+    assert it.nothing_restarted()
+    return it, raised
+
+
+def test_a_systemd_that_cannot_read_its_files_keeps_no_node_out_of_service_that_is_in_order() -> None:
+    """From version 252 on, it refuses to where less than 16 MiB are free in /run."""
+    it, _ = turned_back_while_failing("services.reload", 1000)
+
+    undone = parse(it.node.journal.data)[0].first(Step.ARM_DEAD_MAN, Mark.UNDONE)
+    assert undone is not None
+    assert "still in effect" in str(undone.error)
+
+
+def test_the_shield_stays_up_for_as_long_as_the_new_kubelet_cannot_be_stopped() -> None:
+    """A kubelet that was turned back may want to end everything, and a run that has ended lowers the shield."""
+    _, raised = turned_back_while_failing("services.mask kubelet.service", 100)
+
+    assert raised == [True] * 100

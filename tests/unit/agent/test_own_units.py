@@ -233,6 +233,23 @@ def test_the_tuning_of_all_runtimes_is_removed_with_one_reload(node: SimulatedNo
     assert effects.index("services.reload") < effects.index(f"files.remove {refers_to}")
 
 
+def test_what_systemd_still_starts_our_way_remains_to_be_removed(node: SimulatedNode) -> None:
+    """Where it could not read its files at the end of a run, although these are gone."""
+
+    def remain() -> bool:
+        return own_units.remain(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
+
+    for path in node.runtime.kind.tuning:
+        node.ports.files.write(path, b"[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /x\n", mode=0o644)
+    node.ports.services.reload()
+    for path in node.runtime.kind.tuning:
+        node.ports.files.remove(path)
+
+    assert remain()
+    remove(node)
+    assert not remain()
+
+
 def test_units_that_systemd_does_not_know_are_not_stopped(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """systemctl fails to stop what is not loaded, and the files would stay."""
     unknown = UnitStatus(name="", load_state="not-found", active_state="inactive", sub_state="dead", main_pid=0)

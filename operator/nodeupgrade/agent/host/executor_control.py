@@ -188,9 +188,9 @@ class ExecutorService:
         self.bundles.retire()
 
     def rest(self, kubelet_unit: str) -> None:
-        """Make sure that no executor is still cleaning up after an earlier attempt.
+        """Make sure that no executor is still cleaning up after an earlier attempt, and finish that.
 
-        It would remove what is staged next.
+        It would remove what is staged next, and what it has left would look like somebody else's change.
 
         Raises:
             Refused: another run is under way.
@@ -198,7 +198,7 @@ class ExecutorService:
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
-        if own_units.remain(self.host.files, self.host.services):
+        if own_units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
             own_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def unneeded(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import read_record, render_record
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue_script
+from nodeupgrade.domain.node import rescue_script, systemd_units
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import STATE_FILES
@@ -269,13 +269,23 @@ def state(services: ServiceManager, unit: str) -> str:
     return f"{unit} is {status.active_state} ({status.sub_state}), result {status.result}{ended}{wrote}"
 
 
-def remain(files: FilesView, services: ServicesView) -> bool:
-    """Report whether an executor is installed, or anything of a run is active although its file was removed."""
-    return files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS)
+def remain(files: FilesView, services: ServicesView, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> bool:
+    """Report whether an executor is installed, anything of a run is active, or systemd still starts anything its way.
+
+    The last two may be although the files were removed: where systemd could not read its files again.
+    """
+    if files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS):
+        return True
+    ours = {kubelet_unit: (systemd_units.drop_in(kubelet_unit),), **{kind.unit: kind.tuning for kind in runtimes}}
+    return any(
+        files.read(path) is not None or str(path) in services.status(unit).drop_ins
+        for unit, paths in ours.items()
+        for path in paths
+    )
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> None:
-    """Remove the units and any restart tuning of these runtimes. Idempotent.
+    """Remove the units, the kubelet's fence if it is down, and any restart tuning of these runtimes. Idempotent.
 
     Raises:
         StepFailed: the executor may still be running.
@@ -289,6 +299,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
         files.remove(path)
     for path in STATE_FILES:
         files.remove(path)
+    services.remove_mask(kubelet_unit)
     restart_effects.remove_tuning(files, services, *runtimes)
 
 

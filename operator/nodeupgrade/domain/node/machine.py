@@ -112,8 +112,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
-      Degraded where that fails again and again, unless nothing depends on the step. Only the new kubelet is never left
-      running: as long as it cannot be stopped, the shield stays up, and the run goes on.
+      Degraded where that fails again and again, unless nothing depends on the step. Only the new kubelet is not left
+      running: as long as it cannot be stopped, the shield stays up and the run goes on, unless a person wants its end.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: hashes would be restored into nothing, and every pod created a second time.
     * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
@@ -223,7 +223,7 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
         return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
-    if failures >= limits.undo_attempts and step not in _MUST_GO:
+    if failures >= limits.undo_attempts and (step not in _MUST_GO or seen.go_on):
         return Finish(
             outcome=Outcome.DEGRADED,
             reason=Reason.ROLLBACK_FAILED,

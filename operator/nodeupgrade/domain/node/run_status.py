@@ -121,7 +121,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
         message = f"going back: {failure.error}"
         if (last := steps[-1]).mark is Mark.UNDO_FAILED and last.step is not None:
             times = counted(journal.count(last.step, Mark.UNDO_FAILED), "time")
-            message = f"undoing {last.step} failed {times} and is tried again, at last because {last.error}; {message}"
+            message = f"{message}; undoing {last.step} failed {times} and is tried again, at last because {last.error}"
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, shorten(message, MESSAGE_LENGTH)
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
     phase = TaskPhase.VERIFYING if current in {Step.VERIFY, COMMIT} else TaskPhase.RUNNING

@@ -8,7 +8,7 @@ from nodeupgrade.engine.node.node import Node
 
 CAUSE = re.compile(
     r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
-    r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|DeadlineExceeded|active on the node longer"
+    r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|[Aa]dmission denied|DeadlineExceeded|active on the node longer"
 )
 """What a kubelet says when it ends a container for a reason other than a deleted pod."""
 ERROR = re.compile(

@@ -77,11 +77,12 @@ class NodeRun:
             abort=self.node.abort(),
             planned=self.plan.boot,
             rescue=self.node.rescue(),
+            go_on=self.node.go_on(),
         )
         decision = decide(journal, seen, self.plan.limits)
         if needs_runtime(decision) or needs_quiet(decision):
             lack = self._lack(journal) if needs_runtime(decision) else shield.lack(self.node, self.plan)
-            seen = replace(seen, lack=lack, go_on=self.node.go_on())
+            seen = replace(seen, lack=lack)
             decision = decide(journal, seen, self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):
@@ -198,6 +199,8 @@ class NodeRun:
         rescue.release_lease(self.node, self.plan)
         with suppress(StepFailed, Transient):
             shield.end(self.node, self.plan)
+        with suppress(StepFailed):
+            self.node.services.remove_mask(self.plan.swap.unit)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
             restart_effects.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (

@@ -120,8 +120,12 @@ class ArmDeadMan(StepActions):
         _require_units(node)
         require_cgroups_as_planned(node, plan)
 
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet."""
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
+        """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet.
+
+        Where systemd cannot read its files, it goes on knowing the tuning, with which the runtime starts as well. That
+        is said, and is no reason to keep the node out of service: the next run removes it.
+        """
         shield.end(node, plan)
         node.services.unmask(plan.swap.unit)
         for timer in (rescue_script.TIMER, DEAD_MAN_TIMER):
@@ -130,7 +134,14 @@ class ArmDeadMan(StepActions):
         rescue.release_lease(node, plan)
         node.files.remove(rescue_script.SCRIPT)
         if plan.tuning.files:
-            restart_effects.remove_tuning(node.files, node.services, node.runtime.kind)
+            try:
+                restart_effects.remove_tuning(node.files, node.services, node.runtime.kind)
+            except StepFailed as error:
+                return (
+                    f"the temporary settings of {plan.runtime_unit} are still in effect, and go with a `systemctl "
+                    f"daemon-reload` or the next run: {error}"
+                )
+        return None
 
 
 def _require_units(node: Node) -> None:

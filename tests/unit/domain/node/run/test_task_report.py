@@ -158,7 +158,9 @@ UNDER_WAY: dict[str, tuple[Journal, TaskStatus]] = {
             (Step.STOP_KUBELET, Mark.UNDO_FAILED, "systemd is busy", Reason.STEP_FAILED),
         ),
         running(
-            TaskPhase.ROLLING_BACK, "KubeletDidNotStart", f"going back: {CAUSE}",
+            TaskPhase.ROLLING_BACK, "KubeletDidNotStart",
+            f"going back: {CAUSE}; undoing stop-kubelet failed 1 time and is tried again, at last because systemd is "
+            "busy",
             StepStatus(name="stop-kubelet", result=StepResult.FAILED, started_at=at(0), detail="systemd is busy"),
             StepStatus(
                 name="start-kubelet", result=StepResult.UNDONE, started_at=at(2), finished_at=at(5), detail=CAUSE
