@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.exchanged_files import staged_path
@@ -95,7 +95,7 @@ class Machine:
         for new in NEW_FILES:
             self.files.write(PurePosixPath(staged_path(new.path)), new.content, mode=new.mode)
         self.runs.write_plan(self.plan)
-        own_units.install(self.files, self.node.services, BUNDLE, self.plan)
+        executor_units.install(self.files, self.node.services, BUNDLE, self.plan)
         self.finish()
 
     def finish(self) -> None:
@@ -105,7 +105,7 @@ class Machine:
             with self.runs.open_journal(run) as store:
                 fence_after_reboot(self.ports, self.plan, store.load())
                 self.report = NodeRun(node=self.ports, plan=self.runs.require_plan(run), store=store).carry_out()
-        own_units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
+        executor_units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
         for path in self.plan.temporary(keeping_old=False):
             self.files.remove(PurePosixPath(path))
 
@@ -147,11 +147,11 @@ class Machine:
 
     def _is_installed(self) -> bool:
         """Both units are whole; systemd would complain about half a file and go on without it."""
-        executor = own_units.UNIT_DIRECTORY / own_units.EXECUTOR
-        drop_in = own_units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
+        executor = executor_units.UNIT_DIRECTORY / executor_units.EXECUTOR
+        drop_in = executor_units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
         return (self.files.read(executor), self.files.read(drop_in)) == (
-            own_units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
-            own_units.KUBELET_DROP_IN.encode(),
+            executor_units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
+            executor_units.KUBELET_DROP_IN.encode(),
         )
 
     def _executor_first(self) -> bool:

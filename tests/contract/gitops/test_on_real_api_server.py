@@ -12,7 +12,7 @@ from e2e.lab.process import CommandError
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import FINALIZER, PAUSE_ANNOTATION
-from nodeupgrade.cli.commands.change import MANAGER
+from nodeupgrade.cli.commands.pause_retry_abort import MANAGER
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.gitops.examples import EXAMPLES, files, upgrades
 from tests.contract.gitops.kstatus import IN_PROGRESS, kstatus, waited_for

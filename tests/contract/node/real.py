@@ -22,7 +22,7 @@ from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.adapters.shield.socket import HostShield
 from nodeupgrade.adapters.systemd.manager import SystemdManager
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -144,7 +144,9 @@ class RealShieldWorld:
         )
         if not (bundle := self._node.disk / BUNDLE.relative_to("/")).exists():
             build.build(bundle)
-        text = own_units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace("Restart=on-failure", "Restart=no")
+        text = executor_units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace(
+            "Restart=on-failure", "Restart=no"
+        )
         self._unit = self._node.root / f"run/systemd/system/{SHIELD}"
         self._unit.parent.mkdir(exist_ok=True)
         self._unit.write_text(text)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on
 from nodeupgrade.api.json import Json
@@ -22,8 +22,8 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.node.derived_uids import RECORD
 from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.static_pod_uids import RECORD
 from nodeupgrade.domain.node.systemd_units import OWN_CHANGE
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
@@ -260,11 +260,11 @@ class World:
 
     def tick(self) -> None:
         """Let the executor take one decision, if systemd runs it."""
-        if own_units.EXECUTOR not in self.node.services.active:
+        if executor_units.EXECUTOR not in self.node.services.active:
             return
         run = self.runs.unfinished()
         if run is None or not self.executor_works:
-            self.node.services.active.discard(own_units.EXECUTOR)
+            self.node.services.active.discard(executor_units.EXECUTOR)
             return
         decisions = iter((None,))
 
@@ -284,7 +284,7 @@ class World:
                 NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()
             except _Enough:
                 return
-        self.node.services.active.discard(own_units.EXECUTOR)
+        self.node.services.active.discard(executor_units.EXECUTOR)
 
 
 def make_world(
@@ -342,7 +342,7 @@ def untouched(world: World) -> bool:
         world.left_behind() == {}
         and world.stops == 0
         and world.runs.unfinished() is None
-        and not world.node.services.active & {own_units.EXECUTOR, DEAD_MAN_TIMER}
+        and not world.node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER}
         and world.restarted == []
     )
 
@@ -354,5 +354,5 @@ def upgraded(world: World) -> bool:
         and world.node.disk[PROGRAM] == program(NEW)
         and world.restarted == []
         and world.node.kubelet.violations == []
-        and not world.node.services.active & {own_units.EXECUTOR, DEAD_MAN_TIMER}
+        and not world.node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER}
     )

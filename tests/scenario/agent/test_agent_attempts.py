@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
@@ -69,7 +69,9 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     def fails(moment: str) -> None:
         if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
-            executors.append(own_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ()))
+            executors.append(
+                executor_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
+            )
             raise RejectedError("pods is forbidden")
 
     world.hook = fails

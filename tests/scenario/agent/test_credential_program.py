@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodeupgrade.agent.host.own_units import KUBELETS_ENVIRONMENT
+from nodeupgrade.agent.host.executor_units import KUBELETS_ENVIRONMENT
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings

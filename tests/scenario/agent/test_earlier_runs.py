@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
@@ -99,7 +99,7 @@ async def test_what_is_staged_for_a_run_that_goes_on_stays(world: World) -> None
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
     assert str(STATE / "runs") in status.message
     assert world.node.disk == before
-    assert own_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
+    assert executor_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
     journal.write_bytes(readable)
     to_its_end(world)
     assert world.node.disk[PROGRAM] == program(NEW)
@@ -109,7 +109,7 @@ async def test_a_run_that_needs_a_human_is_not_started_again(world: World) -> No
     """Somebody may have repaired the node meanwhile, and deleted the task as the message says."""
     await lost_in_mid_run(world)
     world.runs.report_trouble(FIRST, "the plan and the node disagree")
-    world.node.services.active.discard(own_units.EXECUTOR)
+    world.node.services.active.discard(executor_units.EXECUTOR)
     task_made_anew(world)
     known = len(world.node.calls.effects)
 
@@ -320,7 +320,7 @@ async def test_a_run_that_begins_just_as_it_is_called_off_comes_to_an_end(world:
     world.tick = lambda: None  # type: ignore[method-assign]
 
     def call_off(_moment: str) -> None:
-        if own_units.EXECUTOR in world.node.services.active and world.tick is not works:
+        if executor_units.EXECUTOR in world.node.services.active and world.tick is not works:
             world.kube.wish(action=TaskAction.ABORT)
             begins_before_it_is_stopped(world, works)
 
@@ -341,7 +341,7 @@ def begins_before_it_is_stopped(world: World, works: Callable[[], None] | None =
         for _ in range(DECISIONS):
             tick()
 
-    world.node.calls.before(f"services.stop {own_units.EXECUTOR}", begins)
+    world.node.calls.before(f"services.stop {executor_units.EXECUTOR}", begins)
 
 
 async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> None:

@@ -12,7 +12,7 @@ import pytest
 import nodeupgrade
 from nodeupgrade.adapters.bundle import build, store
 from nodeupgrade.adapters.files.opening import copy
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.domain import bundle
 from nodeupgrade.ports.artifacts import CopyError
 
@@ -100,11 +100,11 @@ def test_what_no_program_on_the_host_needs_stays_out(empty_root: Path, package: 
 @AS_ROOT
 def test_the_executor_starts_from_it(empty_root: Path) -> None:
     """As systemd tries it out: it says that it is able, and nothing else that can go wrong ends like that."""
-    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR, own_units.TRY_OUT)
+    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR, executor_units.TRY_OUT)
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
-    assert seen.returncode == own_units.EXIT_ABLE, seen.stderr
+    assert seen.returncode == executor_units.EXIT_ABLE, seen.stderr
 
 
 @AS_ROOT

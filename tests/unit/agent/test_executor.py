@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import executor, own_units
+from nodeupgrade.agent.host import executor, executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
@@ -66,8 +66,8 @@ def test_asked_to_try_itself_out_it_says_so_and_does_nothing(host: Host) -> None
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)
 
-    assert executor.main((own_units.TRY_OUT,)) == own_units.EXIT_ABLE
-    assert own_units.EXIT_ABLE not in {0, 1, 2, own_units.EXIT_NEEDS_A_HUMAN}, "nothing else ends like that"
+    assert executor.main((executor_units.TRY_OUT,)) == executor_units.EXIT_ABLE
+    assert executor_units.EXIT_ABLE not in {0, 1, 2, executor_units.EXIT_NEEDS_A_HUMAN}, "nothing else ends like that"
     assert host.outcome is None
     assert len(host.node.calls.effects) == known
 
@@ -146,7 +146,7 @@ def test_a_plan_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     (host.root / RUN / "plan.json").write_text("{}")
     known = len(host.node.calls.effects)
 
-    assert executor.main() == own_units.EXIT_NEEDS_A_HUMAN
+    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
     assert "schema" in (host.runs.trouble(RUN) or "")
     assert len(host.node.calls.effects) == known
     assert host.ready_after
@@ -157,7 +157,7 @@ def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     (host.root / RUN / "journal").write_bytes(b"not a record\nnor this\n")
     known = len(host.node.calls.effects)
 
-    assert executor.main() == own_units.EXIT_NEEDS_A_HUMAN
+    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
     assert len(host.node.calls.effects) == known
     assert host.ready_after
 
@@ -169,7 +169,7 @@ def test_a_journal_of_a_newer_version_is_left_as_it_is(host: Host) -> None:
     (host.root / RUN / "journal").write_bytes(written)
     known = len(host.node.calls.effects)
 
-    assert executor.main() == own_units.EXIT_NEEDS_A_HUMAN
+    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
     assert (host.root / RUN / "journal").read_bytes() == written
     assert len(host.node.calls.effects) == known
 

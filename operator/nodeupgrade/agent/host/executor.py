@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent
@@ -31,15 +31,15 @@ EXIT_BUSY = 0
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Carry the unfinished run to its end, if there is one; with TRY_OUT, only show that this program can run."""
-    if own_units.TRY_OUT in arguments:
-        return own_units.EXIT_ABLE
+    if executor_units.TRY_OUT in arguments:
+        return executor_units.EXIT_ABLE
     runs = wiring.RunStore(Path(RUNS))
     try:
         unfinished = runs.unfinished()
     except Inconsistent as error:
         notify_ready()
         log.critical("cannot tell whether a run is unfinished", error=str(error))
-        return own_units.EXIT_NEEDS_A_HUMAN
+        return executor_units.EXIT_NEEDS_A_HUMAN
     if unfinished is None:
         notify_ready()
         log.info("no_unfinished_run")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     except Inconsistent as error:
         log.critical("stopped: a human is needed", run=unfinished, error=str(error))
         runs.report_trouble(unfinished, str(error))
-        return own_units.EXIT_NEEDS_A_HUMAN
+        return executor_units.EXIT_NEEDS_A_HUMAN
     finally:
         notify_ready()
 

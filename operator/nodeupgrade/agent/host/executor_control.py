@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
@@ -47,7 +47,7 @@ class ExecutorService:
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
         root = self.bundles.stage()
-        if problem := own_units.try_out(self.host.files, self.host.services, root):
+        if problem := executor_units.try_out(self.host.files, self.host.services, root):
             if self.unneeded():
                 self.bundles.remove()
             raise Refused(
@@ -71,7 +71,7 @@ class ExecutorService:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         root, kubelets = self.bundles.stage(), self._kubelets_environment(plan)
-        own_units.install(self.host.files, self.host.services, root, plan, kubelets)
+        executor_units.install(self.host.files, self.host.services, root, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
         """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
@@ -103,12 +103,12 @@ class ExecutorService:
             NodeUpgradeError: systemd does not answer.
         """
         about_to = self.run_store.handing_over(plan.run_id)
-        return about_to and self.host.services.status(own_units.EXECUTOR).load_state != "not-found"
+        return about_to and self.host.services.status(executor_units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
         """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
         try:
-            status = self.host.services.status(own_units.EXECUTOR)
+            status = self.host.services.status(executor_units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
         except NodeUpgradeError as error:
             log.info("executor_status_failed", error=str(error))
@@ -117,7 +117,7 @@ class ExecutorService:
     def state(self) -> str:
         """Return the state of the executor's unit, in systemd's terms."""
         try:
-            return own_units.state(self.host.services, own_units.EXECUTOR)
+            return executor_units.state(self.host.services, executor_units.EXECUTOR)
         except NodeUpgradeError as error:
             return str(error)
 
@@ -153,7 +153,7 @@ class ExecutorService:
         if self.run_store.read_journal(run).records:
             return False
         if not self._is_needed_by_others(run):
-            own_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+            executor_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
         try:
             self.run_store.discard(run)
         except Inconsistent as error:
@@ -180,7 +180,7 @@ class ExecutorService:
     def _clean_up(self, plan: RunPlan) -> None:
         if self._is_needed_by_others(plan.run_id):
             return
-        own_units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
+        executor_units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
         ended = report_of(self.run_store.read_journal(plan.run_id))
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
         for path in plan.temporary(keeping_old=keeping_old):
@@ -198,8 +198,8 @@ class ExecutorService:
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
-        if own_units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
-            own_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+        if executor_units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
+            executor_units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def unneeded(self) -> bool:
         """Report whether no run on the node needs what is staged."""

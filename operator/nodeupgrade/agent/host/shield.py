@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from nodeupgrade.agent.host.own_units import EXIT_NEEDS_A_HUMAN
+from nodeupgrade.agent.host.executor_units import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan

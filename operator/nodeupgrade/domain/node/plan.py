@@ -12,12 +12,12 @@ from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.domain.node.derived_uids import OwnUids
 from nodeupgrade.domain.node.exchanged_files import NewFile
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.runtime import RestartTuning
-from nodeupgrade.domain.node.static_pod_uids import OwnUids
 from nodeupgrade.domain.node.systemd_units import UnitStart
 from nodeupgrade.domain.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue

@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.hashes import Proof
 from nodeupgrade.domain.node.checks.other_tools import holds_package
 from nodeupgrade.domain.node.departures import completing
+from nodeupgrade.domain.node.derived_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.domain.node.exchanged_files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.plan import (
@@ -32,8 +33,7 @@ from nodeupgrade.domain.node.plan import (
 )
 from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
 from nodeupgrade.domain.node.report import census
-from nodeupgrade.domain.node.static_pod_uids import OwnUid, OwnUids, is_computed_again, written
-from nodeupgrade.domain.node.static_pods import (
+from nodeupgrade.domain.node.static_pod_uids import (
     Pins,
     StaticPod,
     StaticPods,

@@ -39,7 +39,7 @@ from nodeupgrade.domain.node.budget import summed_up
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, as_left, as_planned
-from nodeupgrade.domain.node.static_pods import Pins
+from nodeupgrade.domain.node.static_pod_uids import Pins
 from nodeupgrade.domain.ranking import Group, ranked
 
 TOLD = 3

@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.domain.node.static_pods import pin
+from nodeupgrade.domain.node.static_pod_uids import pin
 from nodeupgrade.domain.node.systemd_units import is_ours
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments

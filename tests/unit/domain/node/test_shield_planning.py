@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import ShieldPlan, StaticSource, StopHook
 from nodeupgrade.domain.node.runtime import RuntimeInfo
-from nodeupgrade.domain.node.static_pods import pin
+from nodeupgrade.domain.node.static_pod_uids import pin
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import hash_container
 from tests.unit.domain.node.checks.sound import OLD, SPEC, facts, instance, inventory, pod, socket

@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.checks.drift import Drift
 from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.service_endpoints import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.domain.node.derived_uids import OwnUids
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.mounts import MountedVolumes
 from nodeupgrade.domain.node.packages import DpkgState, Package
@@ -24,8 +25,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeInfo,
     RuntimeSocket,
 )
-from nodeupgrade.domain.node.static_pod_uids import OwnUids
-from nodeupgrade.domain.node.static_pods import StaticPod
+from nodeupgrade.domain.node.static_pod_uids import StaticPod
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments

@@ -16,10 +16,10 @@ from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.service_endpoints import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.domain.node.derived_uids import RECORD, OwnUids
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimeInfo
-from nodeupgrade.domain.node.static_pod_uids import RECORD, OwnUids
 from nodeupgrade.domain.node.systemd_units import UnitStart, UnitStatus
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import host, kubelet_files, own_places

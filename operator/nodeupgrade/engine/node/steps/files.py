@@ -6,10 +6,10 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.derived_uids import RECORD
 from nodeupgrade.domain.node.exchanged_files import is_drop_in
 from nodeupgrade.domain.node.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.static_pod_uids import RECORD
 from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.exchange import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node

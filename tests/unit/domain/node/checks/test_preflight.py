@@ -21,7 +21,7 @@ from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, prefli
 from nodeupgrade.domain.node.checks.resizing import resizes_are_over
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo
-from nodeupgrade.domain.node.static_pods import StaticPod
+from nodeupgrade.domain.node.static_pod_uids import StaticPod
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.static_pods import (
+from nodeupgrade.domain.node.static_pod_uids import (
     COMMENT,
     NotEditableError,
     Pins,

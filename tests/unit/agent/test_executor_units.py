@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.agent.host import own_units
+from nodeupgrade.agent.host import executor_units
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue_script
@@ -41,11 +41,11 @@ def node() -> SimulatedNode:
 
 
 def install(node: SimulatedNode) -> None:
-    own_units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+    executor_units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
 
 
 def remove(node: SimulatedNode) -> None:
-    own_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
+    executor_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
 
 
 def traceless(node: SimulatedNode) -> dict[str, bytes]:
@@ -54,38 +54,44 @@ def traceless(node: SimulatedNode) -> dict[str, bytes]:
 
 
 def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> None:
-    unit = sections(own_units.executor_unit(BUNDLE, PLAN.runtime_unit))
+    unit = sections(executor_units.executor_unit(BUNDLE, PLAN.runtime_unit))
 
     assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.host.executor"))
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["Restart"] == "on-failure"
-    assert unit["Service"]["RestartPreventExitStatus"] == str(own_units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Service"]["RestartPreventExitStatus"] == str(executor_units.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
-    assert unit["Service"]["WatchdogSec"] == str(own_units.WATCHDOG_SECONDS)
+    assert unit["Service"]["WatchdogSec"] == str(executor_units.WATCHDOG_SECONDS)
     assert unit["Service"]["WatchdogSignal"] == "SIGKILL", "no other ends a process that is frozen"
-    assert float(unit["Service"]["TimeoutStopSec"]) + own_units.WATCHDOG_SECONDS < 20, "where systemd knows no signal"
+    assert float(unit["Service"]["TimeoutStopSec"]) + executor_units.WATCHDOG_SECONDS < 20, (
+        "where systemd knows no signal"
+    )
     assert "containerd.service" in unit["Unit"]["After"]
     assert "kubelet" not in unit["Unit"]["After"], "the kubelet waits for the executor, not the other way round"
 
 
 def test_the_kubelet_waits_for_the_executor_and_survives_without() -> None:
-    assert sections(own_units.KUBELET_DROP_IN) == {"Unit": {"Wants": own_units.EXECUTOR, "After": own_units.EXECUTOR}}
+    assert sections(executor_units.KUBELET_DROP_IN) == {
+        "Unit": {"Wants": executor_units.EXECUTOR, "After": executor_units.EXECUTOR}
+    }
 
 
 def test_the_timer_brings_the_executor_back() -> None:
-    timer = sections(own_units.DEAD_MAN)["Timer"]
+    timer = sections(executor_units.DEAD_MAN)["Timer"]
 
-    assert timer["Unit"] == own_units.EXECUTOR
-    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(own_units.DEAD_MAN_SECONDS)
+    assert timer["Unit"] == executor_units.EXECUTOR
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(executor_units.DEAD_MAN_SECONDS)
 
 
 def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
     trial, executor = (
         sections(text)["Service"]
-        for text in (own_units.trial_unit(BUNDLE), own_units.executor_unit(BUNDLE, PLAN.runtime_unit))
+        for text in (executor_units.trial_unit(BUNDLE), executor_units.executor_unit(BUNDLE, PLAN.runtime_unit))
     )
 
-    assert trial["ExecStart"] == f"-{executor['ExecStart']} {own_units.TRY_OUT}", "the dash: its failure alarms nobody"
+    assert trial["ExecStart"] == f"-{executor['ExecStart']} {executor_units.TRY_OUT}", (
+        "the dash: its failure alarms nobody"
+    )
     for setting in ("Environment", "OOMScoreAdjust", "Nice"):
         assert trial[setting] == executor[setting]
     assert trial["RemainAfterExit"] == "yes", "or systemd would have forgotten how it ended"
@@ -93,52 +99,52 @@ def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
 
 def test_a_trial_leaves_nothing_and_starts_afresh(node: SimulatedNode) -> None:
     before = dict(node.disk)
-    node.services.active.add(own_units.TRIAL)  # of an agent that was lost
+    node.services.active.add(executor_units.TRIAL)  # of an agent that was lost
 
-    assert own_units.try_out(node.ports.files, node.ports.services, BUNDLE) == ""
+    assert executor_units.try_out(node.ports.files, node.ports.services, BUNDLE) == ""
 
     done = node.calls.effects
-    assert done.index(f"services.stop {own_units.TRIAL}") < done.index(f"services.start {own_units.TRIAL}")
+    assert done.index(f"services.stop {executor_units.TRIAL}") < done.index(f"services.start {executor_units.TRIAL}")
     assert traceless(node) == before
-    assert own_units.TRIAL not in node.services.active
+    assert executor_units.TRIAL not in node.services.active
 
 
 def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: SimulatedNode) -> None:
     """As systemd 252 does with a dash before a program that it may not execute: the unit succeeds, with status 0."""
-    node.services.unstartable.add(own_units.TRIAL)
+    node.services.unstartable.add(executor_units.TRIAL)
     before = dict(node.disk)
 
-    problem = own_units.try_out(node.ports.files, node.ports.services, BUNDLE)
+    problem = executor_units.try_out(node.ports.files, node.ports.services, BUNDLE)
 
-    assert problem.startswith(f"{own_units.TRIAL} is active (exited), result success")
+    assert problem.startswith(f"{executor_units.TRIAL} is active (exited), result success")
     assert problem.endswith("Permission denied")
     assert traceless(node) == before
 
 
 def test_the_rescue_needs_no_bundle() -> None:
-    service, timer = sections(own_units.RESCUE), sections(own_units.RESCUE_TIMER)["Timer"]
+    service, timer = sections(executor_units.RESCUE), sections(executor_units.RESCUE_TIMER)["Timer"]
 
     assert service["Service"]["ExecStart"] == f"/bin/sh {rescue_script.SCRIPT}"
     assert service["Service"]["Type"] == "oneshot"
     assert timer["Unit"] == rescue_script.UNIT
     assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue_script.LOOK_SECONDS)
-    assert "bundle" not in own_units.RESCUE + own_units.RESCUE_TIMER
+    assert "bundle" not in executor_units.RESCUE + executor_units.RESCUE_TIMER
 
 
 def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
-    service = sections(own_units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
+    service = sections(executor_units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
 
     assert '"--kubeconfig" "/etc/kubernetes/kubelet 100%%.conf" "--environment" "/run/' in service["ExecStart"]
     assert '"--node" "node-a" "--seconds"' in service["ExecStart"]
     assert service["ExecStart"].endswith('"--seconds" "35"')
     assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
     assert "Restart" not in service
-    for text in (own_units.lease_keeper_unit(BUNDLE, PLAN), own_units.RESCUE):
+    for text in (executor_units.lease_keeper_unit(BUNDLE, PLAN), executor_units.RESCUE):
         assert sections(text)["Unit"]["CollectMode"] == "inactive-or-failed", "systemd forgets it, however it ended"
 
 
 def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
-    unit = sections(own_units.shield_unit(BUNDLE, ShieldPlan(socket="/run/odd %d/containerd.sock")))
+    unit = sections(executor_units.shield_unit(BUNDLE, ShieldPlan(socket="/run/odd %d/containerd.sock")))
 
     assert unit["Service"]["ExecStart"].endswith(
         '"nodeupgrade.agent.host.shield" "--socket" "/run/odd %%d/containerd.sock"'
@@ -146,17 +152,17 @@ def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["Restart"] == "on-failure"
     assert unit["Service"]["RestartSec"] == "100ms"
-    assert unit["Service"]["RestartPreventExitStatus"] == str(own_units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Service"]["RestartPreventExitStatus"] == str(executor_units.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
 
 
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
     path = f"/run/systemd/system/{SHIELD}"
     before = dict(node.disk)
-    own_units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
+    executor_units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
     assert path not in node.disk
-    own_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
-    assert node.disk[path].decode() == own_units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
+    executor_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    assert node.disk[path].decode() == executor_units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
 
     remove(node)
     assert traceless(node) == before
@@ -167,7 +173,7 @@ def test_a_shield_that_was_killed_is_lowered_before_its_unit_is_removed(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, *, healed: bool
 ) -> None:
     """Without an unfinished run, a start of it lowers the shield and ends."""
-    own_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    executor_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
     real = node.services.status
     result = "timeout"
 
@@ -195,11 +201,12 @@ def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNo
 
     done = node.calls.effects
     written = [done.index(f"files.write {path}") for path in (
-        f"{SYSTEMD}/{own_units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", f"/run/systemd/system/{rescue_script.TIMER}",
+        f"{SYSTEMD}/{executor_units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}",
+        f"/run/systemd/system/{rescue_script.TIMER}",
         f"/run/systemd/system/{rescue_script.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
     )]  # fmt: skip
-    assert max(written) < done.index("services.reload") < done.index(f"services.start {own_units.EXECUTOR}")
-    assert own_units.EXECUTOR in node.services.active
+    assert max(written) < done.index("services.reload") < done.index(f"services.start {executor_units.EXECUTOR}")
+    assert executor_units.EXECUTOR in node.services.active
 
 
 def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode) -> None:
@@ -213,7 +220,7 @@ def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode)
     remove(node)
 
     assert traceless(node) == before
-    assert node.services.active & {own_units.EXECUTOR, DEAD_MAN_TIMER} == set()
+    assert node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER} == set()
     assert node.calls.effects[-2:] == ["services.reload", f"files.remove {TUNED_CONFIG}"]
 
 
@@ -225,7 +232,7 @@ def test_the_tuning_of_all_runtimes_is_removed_with_one_reload(node: SimulatedNo
         node.ports.files.write(path, b"", mode=0o644)
     done = len(node.calls.effects)
 
-    own_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind, other])
+    executor_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind, other])
 
     effects = node.calls.effects[done:]
     assert effects.count("services.reload") == 1
@@ -237,7 +244,7 @@ def test_what_systemd_still_starts_our_way_remains_to_be_removed(node: Simulated
     """Where it could not read its files at the end of a run, although these are gone."""
 
     def remain() -> bool:
-        return own_units.remain(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
+        return executor_units.remain(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
 
     for path in node.runtime.kind.tuning:
         node.ports.files.write(path, b"[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /x\n", mode=0o644)
@@ -268,13 +275,13 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     loader.chmod(0o755)
     root = PurePosixPath(tmp_path / "bundle")
     texts = {
-        own_units.EXECUTOR: own_units.executor_unit(root, PLAN.runtime_unit),
-        DEAD_MAN_TIMER: own_units.DEAD_MAN,
-        LEASE_KEEPER: own_units.lease_keeper_unit(root, PLAN),
-        SHIELD: own_units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
-        rescue_script.UNIT: own_units.RESCUE,
-        rescue_script.TIMER: own_units.RESCUE_TIMER,
-        own_units.TRIAL: own_units.trial_unit(root),
+        executor_units.EXECUTOR: executor_units.executor_unit(root, PLAN.runtime_unit),
+        DEAD_MAN_TIMER: executor_units.DEAD_MAN,
+        LEASE_KEEPER: executor_units.lease_keeper_unit(root, PLAN),
+        SHIELD: executor_units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
+        rescue_script.UNIT: executor_units.RESCUE,
+        rescue_script.TIMER: executor_units.RESCUE_TIMER,
+        executor_units.TRIAL: executor_units.trial_unit(root),
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -293,11 +300,11 @@ def test_a_unit_that_ends_between_look_and_stop_is_no_failure(
     """As an executor at its end whose unit's file somebody deleted: systemd does not know it then, and refuses."""
     before = dict(node.disk)
     install(node)
-    node.services.lost.add(own_units.EXECUTOR)
+    node.services.lost.add(executor_units.EXECUTOR)
     real = node.services.stop
 
     def stop(unit: str, *, wait: bool = True) -> None:
-        if unit == own_units.EXECUTOR:
+        if unit == executor_units.EXECUTOR:
             node.services.active.discard(unit)
         real(unit, wait=wait)
 
