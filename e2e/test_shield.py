@@ -21,6 +21,20 @@ PODS = 12
 PORT = 8077
 SERVES = f"trap 'exit 0' TERM; echo begun; httpd -p {PORT} -h /etc; while :; do echo tick; sleep 1; done"
 CRASHES, DELETED, SERVER = "crashes", "deleted", "server"
+RUNS = "/var/lib/nodeupgrade/runs"
+FILLS_RUN = f"""
+starts() {{
+    for run in {RUNS}/*; do
+        case "$known" in *"${{run##*/}}"*) continue;; esac
+        if grep -qs '"mark":"doing".*"step":"start-kubelet"' "$run/journal"; then return 0; fi
+    done
+    return 1
+}}
+known=$1
+until starts; do sleep 0.02; done
+mount -o "remount,size=$(findmnt -bno USED /run)" /run
+"""
+"""Waits until a run that is not among those given starts the new kubelet, and leaves no room in /run."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +69,32 @@ def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
     assert cluster.kubelet_version() == OLD
     without_a_trace(cluster)
     cluster.delete(f"wrong-{which}")
+
+
+def test_a_kubelet_that_is_turned_back_is_stopped_where_run_is_full(cluster: Cluster) -> None:
+    """Nobody can write to /run, and systemd does not read its files; what that leaves, the next run removes."""
+    node, before = cluster.node, cluster.wait_settled()
+    size = node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
+    with planned_wrong_hashes(cluster):
+        known = node.exec("ls", RUNS).stdout
+        cluster.apply("full", NEW, cluster.pre_staged(NEW), verify=quickly(settle=NOTICED, shield="Require"))
+        try:
+            node.exec("sh", "-ec", FILLS_RUN, "sh", known, timeout=180)
+            status = cluster.wait_for_end("full")["status"] and cluster.task()["status"]
+        finally:
+            node.exec("mount", "-o", f"remount,size={size}", "/run")
+
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
+    assert disturbed(before, cluster.wait_settled()) == []
+    cluster.delete("full")
+    cluster.apply("roomy", NEW, cluster.pre_staged(NEW), verify=quickly())
+    cluster.wait_for_end("roomy")
+    assert cluster.task()["status"]["phase"] == "Succeeded", cluster.task()["status"]
+    cluster.apply("roomy-back", OLD, cluster.pre_staged(OLD), verify=quickly(), allowDowngrade=True)
+    cluster.wait_for_end("roomy-back")
+    without_a_trace(cluster)
+    cluster.delete("roomy")
+    cluster.delete("roomy-back")
 
 
 def kubectl(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
