@@ -11,16 +11,18 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
+from nodeupgrade.engine.node.facts import readiness
+
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.catalogue import EVERY
-from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.service_endpoints import Clients
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.plan import Replacement, RunRequest
-from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.engine.node.facts import gather, readiness
+from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.node.checks import registry
+from nodeupgrade.node.checks.traffic import Clients
+from nodeupgrade.node.examination.planning import examine
+from nodeupgrade.node.facts import gather
+from nodeupgrade.node.plan.request import Replacement, RunRequest
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import program

@@ -26,11 +26,11 @@ from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
 from e2e.lab.workloads import traffic, workload
+from nodeupgrade import bundle
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.journal import Journal, Mark, parse
 from nodeupgrade.kubelet.probe_delay import exposure
+from nodeupgrade.node.journal.journal import Journal, Mark, parse
 
 CONTROL_PLANE = "1.33.13"
 SIZES = (20, 60, 110)

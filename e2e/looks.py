@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from e2e.cluster import Cluster, Object
 from e2e.lab.process import wait_until
-from nodeupgrade.domain.catalogue import OF_ROLLOUT
+from nodeupgrade.check_catalogue import OF_ROLLOUT
 
 PLAN_SECONDS = 300
 BY_REASON = {str(reason): check.name for check in OF_ROLLOUT for reason in check.reasons}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from e2e.cluster import Cluster
 from e2e.lab.cluster import deploy
 from e2e.lab.process import wait_until
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 
 PLAN_SECONDS = 240
 

@@ -11,7 +11,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads.workload import NAMESPACE
-from nodeupgrade.domain.node.static_pod_uids import COMMENT
+from nodeupgrade.node.plan.manifest_uid import COMMENT
 
 FOLDER = nodefiles.STATIC_PODS
 LOOKS_SECONDS = 30.0

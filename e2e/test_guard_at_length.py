@@ -19,8 +19,8 @@ from e2e.lab.process import wait_until
 from e2e.lab.workloads import probed
 from e2e.test_guard import NEW, OLD, PODS, SLOWEST, guarded_nodes, nobody_noticed
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.kubelet.probe_delay import exposure
+from nodeupgrade.node.failpoints.failpoints import When, at
 
 pytestmark = pytest.mark.slow
 WINDOW = 30.0

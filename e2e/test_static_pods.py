@@ -15,8 +15,8 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.workloads.workload import NAMESPACE
 from e2e.static_pods import LOOKS_SECONDS, StaticPods, pod
-from nodeupgrade.domain.node.derived_uids import RECORD
-from nodeupgrade.domain.node.static_pod_uids import COMMENT
+from nodeupgrade.node.plan.derived_uids import RECORD
+from nodeupgrade.node.plan.manifest_uid import COMMENT
 
 pytestmark = pytest.mark.long
 

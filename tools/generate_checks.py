@@ -12,10 +12,10 @@ from pathlib import Path
 import nodeupgrade
 from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
-from nodeupgrade.domain.catalogue import EVERY, AnyCheck
-from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
-from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout import admission_checks
+from nodeupgrade.check_catalogue import EVERY, AnyCheck
+from nodeupgrade.findings.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
+from nodeupgrade.fleet.decide import admission_checks
+from nodeupgrade.node.checks import registry
 from tools.generate_history import releases
 from tools.generated import CHECKOUT, Wanted, main
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.crds import KINDS, Kind, definition
+from nodeupgrade.api.crds import Kind, definition
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.printer_columns import KINDS
 from tools.generated import CHECKOUT, Wanted, main
 
 CRDS = CHECKOUT / "crds"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import yaml
 
-from nodeupgrade.adapters.metrics import METRICS, MetricSpec, MetricSubject
 from nodeupgrade.api.json import Json
+from nodeupgrade.fleet.metrics.definitions import METRICS, MetricSpec, MetricSubject
 from tools.generated import CHECKOUT, Wanted, filled, main
 
 PAGE = CHECKOUT / "docs" / "generated" / "metrics.md"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from grpc_tools import protoc  # type: ignore[import-untyped]
 
-ADAPTERS = Path(__file__).resolve().parent.parent / "operator" / "nodeupgrade" / "adapters"
-SOURCES = (ADAPTERS / "cri" / "_pb" / "runtime.proto", ADAPTERS / "containerd" / "_pb" / "containerd.proto")
+RUNTIMES = Path(__file__).resolve().parent.parent / "operator" / "nodeupgrade" / "node" / "runtimes"
+SOURCES = (RUNTIMES / "cri" / "_pb" / "runtime.proto", RUNTIMES / "containerd" / "_pb" / "containerd.proto")
 
 
 def generate(source: Path, target: Path) -> None:

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
 from rich.text import Text
 
-from nodeupgrade.api.crds import KINDS
+from nodeupgrade.api.printer_columns import KINDS
 from nodeupgrade.cli.main import main as program
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.kube_api import UPGRADES
 from tools import kubectl_get
 from tools.tour.cluster import TourCluster
 from tools.tour.show import NAME, ROLLOUT

@@ -26,9 +26,9 @@ from rich.table import Table
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from e2e.bench_fleet.ideal import ends
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.domain.rollout.guard import NODE_LOOK
-from nodeupgrade.ports.kube import PODS, UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import PODS, UPGRADES
+from nodeupgrade.fleet.guard.requirement import NODE_LOOK
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.kubelets import vanishing

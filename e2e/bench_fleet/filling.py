@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import NODES, PODS
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import NODES, PODS
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.scale import large_node
 from tests.doubles.kube_fleet import pod_object

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.informer import Delta, Informer
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.fleet.caches.object_cache import Delta, Informer
 from tests.contract.kube.apiserver import OPERATOR
 
 AUDIT_POLICY = f"""

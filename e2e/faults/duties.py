@@ -10,9 +10,9 @@ from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.lab.workloads import workload
+from nodeupgrade import bundle
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.node.journal.journal import Mark
 
 ENDS, SICK, STOPPED = "ends-with-sidecar", "falls-sick", "stopped-by-hand"
 FOR_EVER = "trap 'exit 0' TERM; while :; do sleep 0.2; done"

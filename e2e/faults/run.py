@@ -18,10 +18,11 @@ from e2e.lab.host import cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads import workload
-from nodeupgrade.adapters.crio.restart import CRIO
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
-from nodeupgrade.domain.node.journal import Journal, Mark, parse
+from nodeupgrade.cluster.agent_pods import VARIABLE
+from nodeupgrade.node.failpoints.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, Failpoint, When, at
+from nodeupgrade.node.journal.journal import Journal, Mark, parse
+from nodeupgrade.node.runtimes.crio.next_start import CRIO
 
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")

@@ -7,15 +7,15 @@ from e2e.changes import restart_runtime
 from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
 from e2e.lab.cluster.deploy import FAILPOINTS
-from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.systemd.manager import SystemdManager
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.failpoints import WRONG_HASH, When, at
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import WRONG_HASH, When, at
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 
 WRONG = HashValue("deadbeef")
 

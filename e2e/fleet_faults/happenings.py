@@ -4,8 +4,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from e2e.fleet_faults.weather import Fault
-from nodeupgrade.engine.election import LEASE_NAME
-from nodeupgrade.ports.kube import LEASES, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.cluster.kube_api import LEASES, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
 
 if TYPE_CHECKING:
     from e2e.fleet_faults.trial import Trial

@@ -8,7 +8,7 @@ from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import Key
 
 _AT_WORK = frozenset({TaskAction.UPGRADE, TaskAction.ABORT})

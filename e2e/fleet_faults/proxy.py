@@ -9,9 +9,7 @@ from typing import TypeVar
 
 from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.election import LEASE_NAME
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     EVENTS,
     LEASES,
     ExpiredError,
@@ -24,6 +22,8 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
 from tests.doubles.kube import InMemoryKube
 
 T = TypeVar("T")

@@ -5,19 +5,20 @@ import contextlib
 from collections.abc import Callable
 
 from e2e.fleet_faults.proxy import Died, Proxy
-from nodeupgrade.adapters.metrics import Metrics
+from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.controlplane.manager import lead
 from nodeupgrade.controlplane.workers import reconcile_for_ever
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.election import ElectionClock, Elector
-from nodeupgrade.engine.informer import Timing
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.queue import Queues
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
-from nodeupgrade.engine.rollout.write_through import WriteThrough
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.event_keys import Queues
+from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
+from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.leadership.campaign import ElectionClock, Elector
+from nodeupgrade.fleet.metrics.metrics import Metrics
 from tests.doubles.passes import NoHealth
 
 
@@ -36,7 +37,9 @@ async def live(proxy: Proxy, identity: str) -> None:
     queues = Queues()
     elector = Elector(proxy, proxy.namespace, identity, clock=ElectionClock(monotonic=loop_time, utcnow=proxy.utcnow))
     proxy.may_write = elector.may_write
-    fleet = InformedFleet(proxy, proxy.namespace, on_change=queues.node_changed, timing=Timing(monotonic=loop_time))
+    fleet = InformedFleet(
+        proxy, proxy.namespace, read_upgrade, on_change=queues.node_changed, timing=Timing(monotonic=loop_time)
+    )
     writing, agents = WriteThrough(proxy, fleet), AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev")
     guard = GuardWriter(writing, agents.namespace, GATHERING_SECONDS)
     snapshots = Snapshots(

@@ -15,10 +15,10 @@ from e2e.fleet_faults.replica import keep_alive, loop_time
 from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.election import LEASE_NAME
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
-from nodeupgrade.ports.kube import CONFIGMAPS, LEASES, PODS, UPGRADES, ConflictError
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, LEASES, PODS, UPGRADES, ConflictError
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.doubles.virtual_time import run

@@ -13,7 +13,7 @@ from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
-from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.node.failpoints.failpoints import Failpoint
 
 OLD, NEW = "1.30.14", "1.33.13"
 ENDED = {"True", "False"}

@@ -15,7 +15,8 @@ from e2e.lab.errors import LabError
 from e2e.lab.machines.vmnode import VmNode
 from e2e.lab.process import patience, wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, VARIABLE, Failpoint, When, at
+from nodeupgrade.cluster.agent_pods import VARIABLE
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint, When, at
 
 _IN_THE_MIDDLE = tuple(
     name for name in FAILPOINTS if not on_the_way_back(name) and not name.endswith((When.ANNOUNCED, When.DONE))

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from nodeupgrade.domain.rollout.actions import NodeAction
+from nodeupgrade.fleet.actions import NodeAction
 from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
 
 SETS_UP = SOURCE_ROOT / "nodeupgrade" / "adapters" / "logs.py"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime, supported_runtimes
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.wiring.node import RUNTIMES, runtime_named
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.runtimes.supported import RUNTIMES, runtime_named
 from tests.contract.node.conftest import REAL_RUNTIMES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -19,13 +19,13 @@ CORE = ("domain", "engine", "agent")
 PACKAGES = ("containerd", "docker")
 """What is beneath Docker is containerd, too."""
 
-LINES = {"api/runtimes.py", "wiring/node.py"}
+LINES = {"api/runtimes.py", "node/wiring.py"}
 """Where each runtime has its line."""
 OF_OTHERS = {
-    "adapters/cri/client.py",
+    "node/runtimes/cri/client.py",
     "api/reasons.py",
     "api/values.py",
-    "domain/node/vendor_commands.py",
+    "node/checks/vendor_commands.py",
     "kubelet/",
 }
 """Where the word is not about what this project does with containerd: what the CRI is in its versions, a reason's own

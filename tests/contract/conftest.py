@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.errors import LabError
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.contract.kube.apiserver import ApiServer, running
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

@@ -11,21 +11,21 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.exchanged_files import NewFile, backup_path, staged_path
-from nodeupgrade.domain.node.hash_rewriting import newcomers
-from nodeupgrade.domain.node.journal import Outcome, parse
-from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
-from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS
-from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.domain.pods import Pod, parse_pod
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.host.packages.dpkg import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.node.host.packages.dpkg import STATUS as DPKG_STATUS
+from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.journal.journal import Outcome, parse
+from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path
+from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.description import RuntimeKind
+from nodeupgrade.node.verification.verification import differences
 from tests.crash.states import States, Strike, recording
 from tests.doubles.node import (
     Behaviour,
@@ -97,7 +97,7 @@ SECRETS = "before-images are still in the journal"
 HARMLESS_LEFTOVERS = {
     "journal.scrub": {SECRETS},
     "services.stop nodeupgrade-dead-man.timer": {f"still running: {DEAD_MAN_TIMER}"},
-    "services.stop nodeupgrade-rescue.timer": {f"still running: {rescue_script.TIMER}"},
+    "services.stop nodeupgrade-rescue.timer": {f"still running: {script.TIMER}"},
     f"services.stop {LEASE_KEEPER}": {f"still running: {LEASE_KEEPER}"},
     f"services.stop {SHIELD}": {f"still running: {SHIELD}"},
     "shield.lower": {f"still running: {SHIELD}"},

@@ -9,17 +9,17 @@ from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
-from nodeupgrade.domain.node.exchanged_files import staged_path
-from nodeupgrade.domain.node.inventory import SandboxInstance
-from nodeupgrade.domain.node.journal import Mark, Outcome
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.journal.journal import Mark, Outcome
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
+from nodeupgrade.node.runtimes.inventory import SandboxInstance
 from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
 from tests.doubles.node import Behaviour, Moment, SimulatedNode
 from tests.doubles.node.containers.records import Stored
@@ -95,7 +95,7 @@ class Machine:
         for new in NEW_FILES:
             self.files.write(PurePosixPath(staged_path(new.path)), new.content, mode=new.mode)
         self.runs.write_plan(self.plan)
-        executor_units.install(self.files, self.node.services, BUNDLE, self.plan)
+        units.install(self.files, self.node.services, BUNDLE, self.plan)
         self.finish()
 
     def finish(self) -> None:
@@ -105,7 +105,7 @@ class Machine:
             with self.runs.open_journal(run) as store:
                 fence_after_reboot(self.ports, self.plan, store.load())
                 self.report = NodeRun(node=self.ports, plan=self.runs.require_plan(run), store=store).carry_out()
-        executor_units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
+        units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
         for path in self.plan.temporary(keeping_old=False):
             self.files.remove(PurePosixPath(path))
 
@@ -147,11 +147,11 @@ class Machine:
 
     def _is_installed(self) -> bool:
         """Both units are whole; systemd would complain about half a file and go on without it."""
-        executor = executor_units.UNIT_DIRECTORY / executor_units.EXECUTOR
-        drop_in = executor_units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
+        executor = units.UNIT_DIRECTORY / units.EXECUTOR
+        drop_in = units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
         return (self.files.read(executor), self.files.read(drop_in)) == (
-            executor_units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
-            executor_units.KUBELET_DROP_IN.encode(),
+            units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
+            units.KUBELET_DROP_IN.encode(),
         )
 
     def _executor_first(self) -> bool:

@@ -10,14 +10,14 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.crio.ended_records import EndedRecords
-from nodeupgrade.adapters.crio.store import SpecificationStore
-from nodeupgrade.adapters.files import atomic
-from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.host.files import atomic
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
+from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification
 from tests.doubles.node import Crash
 from tests.doubles.node.storage.disk import ModelDisk

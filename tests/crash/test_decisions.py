@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.machine import (
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.machine import (
     AskAgain,
     Decision,
     Do,
@@ -27,8 +28,7 @@ from nodeupgrade.domain.node.machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.verification import Obstacle
+from nodeupgrade.node.verification.completeness import Obstacle
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)

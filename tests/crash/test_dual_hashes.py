@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.verification.verification import differences
 from tests.crash.harness import LIMITS, NEW, crashing
 from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, supervise

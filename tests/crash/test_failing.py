@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.packages import STATUS
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.packages.dpkg import STATUS
+from nodeupgrade.node.journal.journal import Outcome
 from tests.crash.harness import (
     ALL_WAYS,
     HARMLESS_LEFTOVERS,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, KUBELET_STARTED, SHIELD_LOWERED, Failpoint, When, at
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, KUBELET_STARTED, SHIELD_LOWERED, Failpoint, When, at
 from tests.crash.harness import WAYS, World, back, wrongs
 from tests.doubles.node import Crash
 
@@ -31,11 +31,11 @@ def hang(world: World) -> None:
 
 
 def freeze(_world: World) -> None:
-    raise Crash(frozen=executor_units.WATCHDOG_SECONDS)
+    raise Crash(frozen=units.WATCHDOG_SECONDS)
 
 
 def lose_units(world: World) -> None:
-    world.node.services.lose(*executor_units.UNITS)
+    world.node.services.lose(*units.UNITS)
 
 
 @pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang, freeze, lose_units])
@@ -62,7 +62,7 @@ def test_a_frozen_executor_costs_little_more_than_the_time_until_its_watchdog_ac
         after.node.calls.failpoints[name] = lambda world=after: freeze(world)  # type: ignore[misc]  # bound at once
         after.run()
         down = None if after.report is None else after.report.down_seconds
-        if down is None or down > 2 * executor_units.WATCHDOG_SECONDS:
+        if down is None or down > 2 * units.WATCHDOG_SECONDS:
             long[name] = down
 
     assert long == {}

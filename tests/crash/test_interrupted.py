@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.exchanged_files import backup_path, staged_path
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
+from nodeupgrade.node.rescue import script
 from tests.crash.harness import (
     ALL_WAYS,
     CONFIG,
@@ -30,8 +30,8 @@ CLEAN_UP = {
     *("shield.lower", "services.stop nodeupgrade-shield.service", "shield.clear"),
     *(
         "files.remove /usr/bin/.kubelet.staged",
-        f"files.remove {rescue_script.SCRIPT}",
-        f"files.remove {rescue_script.LOOK}",
+        f"files.remove {script.SCRIPT}",
+        f"files.remove {script.LOOK}",
     ),
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
     *(f"files.remove {staged_path(file.path)}" for file in NEW_FILES),

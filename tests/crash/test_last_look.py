@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.engine.node import start_preconditions
-from nodeupgrade.engine.node.steps.kubelet import Running
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.run import start_preconditions
+from nodeupgrade.node.run.started_program import Running
 from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, wrongs
 from tests.doubles.node import Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT

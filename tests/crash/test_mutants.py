@@ -5,16 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from nodeupgrade.node.run.steps.order import STEPS
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome
-from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.engine.node import exchange, newcomers, run, start_preconditions
-from nodeupgrade.engine.node.steps import STEPS, files, kubelet, runtime
-from nodeupgrade.engine.node.steps.actions import StepActions
-from nodeupgrade.engine.node.steps.before_stop import HoldPackage
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run import file_exchange, newcomers, run, start_preconditions
+from nodeupgrade.node.run.machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.node.run.steps import files, kubelet, runtime
+from nodeupgrade.node.run.steps.actions import StepActions
+from nodeupgrade.node.run.steps.before_stop import HoldPackage
 from tests.crash.harness import back, crashing, forward, joined, recorded, wrongs
 from tests.crash.states import single_strikes
 
@@ -42,7 +43,7 @@ def start_before_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(exchange, "keep", nothing)
+    patch.setattr(file_exchange, "keep", nothing)
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:

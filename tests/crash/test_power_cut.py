@@ -15,12 +15,12 @@ from random import Random
 
 import pytest
 
-from nodeupgrade.adapters.files import atomic, host
-from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node.journal import Mark, Outcome
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.node.host.files import atomic, mounted
+from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.journal import file as journal_file
+from nodeupgrade.node.journal.journal import Mark, Outcome
 from tests.crash.machine import Machine, Wreck
 from tests.doubles.node import Crash
 from tests.doubles.node.storage.disk import ModelDisk
@@ -185,7 +185,7 @@ def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
                 self._disk.close(descriptor)
             self._late.clear()
 
-    patch.setattr(host, "fresh_beside", mutant)
+    patch.setattr(mounted, "fresh_beside", mutant)
 
 
 file, directory = partial(not_synchronised, stat.S_ISREG), partial(not_synchronised, stat.S_ISDIR)

@@ -12,11 +12,11 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.rescue_script import Rescue
-from nodeupgrade.engine.node.run import NodeRun
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.run.run import NodeRun
 from tests.crash.harness import WAYS, World, world, wrongs
 from tests.doubles.node import Crash, Moment, supervise
 from tests.doubles.node import reboot as reboot_node
@@ -59,7 +59,7 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
         after: World = make()  # type: ignore[operator]
         if not _lost_at(after, name) or _well(after):
             continue
-        assert rescue_script.SCRIPT.as_posix() in after.node.disk
+        assert script.SCRIPT.as_posix() in after.node.disk
         reached += 1
         play(after, through=through)
         word = Rescue.DONE if through else Rescue.BEGUN

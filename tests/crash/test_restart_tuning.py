@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.journal import Outcome, parse
-from nodeupgrade.domain.node.runtime import RestartTuning
+from nodeupgrade.node.journal.journal import Outcome, parse
+from nodeupgrade.node.runtimes.description import RestartTuning
 from tests.crash.harness import WAYS, World, forward, wrongs
 from tests.doubles.node import Moment
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN

@@ -1,8 +1,8 @@
 """A runtime that has to be stopped for its hashes to be written, such as Docker: what it would start with, and when."""
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.failpoints import FIRST_REWRITTEN
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.node.failpoints.failpoints import FIRST_REWRITTEN
+from nodeupgrade.node.journal.journal import Outcome
 from tests.crash.harness import World, stopping, stopping_back, wrongs
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_UNIT
 

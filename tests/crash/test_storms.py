@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.errors import StepFailed
 from tests.crash.harness import (
     CONFIG,
     DPKG,

@@ -4,11 +4,11 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.exchanged_files import staged_path
-from nodeupgrade.domain.node.journal import Mark, Outcome
-from nodeupgrade.domain.node.packages import STATUS
-from nodeupgrade.engine.node import start_preconditions
-from nodeupgrade.engine.node.steps import kubelet
+from nodeupgrade.node.host.packages.dpkg import STATUS
+from nodeupgrade.node.journal.journal import Mark, Outcome
+from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.run import start_preconditions
+from nodeupgrade.node.run.steps import kubelet
 from tests.crash.harness import (
     CONFIG,
     LIMITS_DROP_IN,

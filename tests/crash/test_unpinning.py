@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.plan import Limits, RunPlan
 from tests.crash.harness import crashing, moments
 from tests.crash.states import Strike
 from tests.doubles.node import SimulatedNode, manifest, plan_for, supervise

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar, cast
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     ConflictError,
     ExpiredError,
     NotFoundError,
@@ -21,6 +20,7 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
+from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.doubles.kube_schema import reject_misfits
 from tests.doubles.watch_log import Entry, WatchLog
 

@@ -9,12 +9,13 @@ from zlib import crc32
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.informer import Delta, Informer, Timing
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS, PodRole
+from nodeupgrade.cluster.kube_api import PODS, TASKS, NotFoundError
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.agents.manifests import view_agent
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.object_cache import Delta, Informer
 from tests.doubles.kube_fleet import FleetSimulator
 
 STARTING = 0.05

@@ -13,7 +13,8 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import RunKind, TaskAction
+from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import (
     GuardReport,
     GuardState,
@@ -24,10 +25,10 @@ from nodeupgrade.api.task.status import (
     TaskStatus,
 )
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.agent_pods import RUN_LABEL, PodRole
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, KEEPER_CONTAINER, view_agent
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import JOBS, NODES, PODS, TASKS, NotFoundError
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS, RUN_LABEL, PodRole
+from nodeupgrade.cluster.kube_api import JOBS, NODES, PODS, TASKS, NotFoundError
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, KEEPER_CONTAINER, view_agent
 from tests.doubles.kube import merged
 
 

@@ -8,11 +8,14 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 
-from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND, Kind
+from nodeupgrade.api.crds import Kind
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.printer_columns import TASK_KIND, UPGRADE_KIND
+from nodeupgrade.api.schema.cel_rules import holds
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import Problem
-from nodeupgrade.api.schema.validation import filled, holds, validate
-from nodeupgrade.ports.kube import RejectedError, Resource
+from nodeupgrade.api.schema.validation import validate
+from nodeupgrade.cluster.kube_api import RejectedError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}
 

@@ -8,23 +8,24 @@ from datetime import datetime
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction, Wait
-from nodeupgrade.domain.rollout.flight import advance, needs_pods
-from nodeupgrade.domain.rollout.health import HealthReading
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.actuator import EventRecorder
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.reader import FleetObjects, FleetSource, LiveFleet
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.engine.rollout.snapshots import Snapshots, Term
-from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.health import HealthSource
-from nodeupgrade.ports.kube import UPGRADES, NotFoundError
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import UPGRADES, NotFoundError
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Wait
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import FleetObjects, FleetSource, LiveFleet
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.controllers.snapshots import Snapshots, Term
+from nodeupgrade.fleet.decide.flight import advance, needs_pods
+from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.health.checks import HealthReading
+from nodeupgrade.fleet.health.evaluation import HealthSource
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
 async def flushed(recorder: EventRecorder) -> None:
@@ -58,7 +59,7 @@ def snapshots_of(
     return Snapshots(
         kube,
         agents,
-        source or LiveFleet(kube, agents.namespace),
+        source or LiveFleet(kube, agents.namespace, read_upgrade),
         GuardWriter(kube, agents.namespace),
         health or NoHealth(),
         operator_node=None if operator_node is None else NodeName(operator_node),
@@ -87,7 +88,7 @@ class Passes:
         term: Term | None = None,
     ) -> None:
         self._kube = kube
-        self._lists = _OnceListed(LiveFleet(kube, agents.namespace))
+        self._lists = _OnceListed(LiveFleet(kube, agents.namespace, read_upgrade))
         snapshots = snapshots_of(
             kube,
             agents,
@@ -167,6 +168,7 @@ class _OnceListed(FleetSource):
 
     def __init__(self, lists: LiveFleet) -> None:
         self._lists = lists
+        self.read_upgrade = lists.read_upgrade
         self.seen: FleetObjects | None = None
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import ExpiredError, Resource, WatchEvent, WatchEventType
+from nodeupgrade.cluster.kube_api import ExpiredError, Resource, WatchEvent, WatchEventType
 
 REMEMBERED = 10_000
 """How many entries are kept; a watch that wants to start before them has to list again."""

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
-from nodeupgrade.domain.rollout.allowlist import Allowed, forbidden
+from nodeupgrade.sources.allowlist import Allowed, forbidden
 
 FEW, MANY = 700, 33_400
 """Of each of the three kinds."""

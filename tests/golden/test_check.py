@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import PODS, UPGRADES, ForbiddenError, NotFoundError, RejectedError, Resource
+from nodeupgrade.cluster.kube_api import PODS, UPGRADES, ForbiddenError, NotFoundError, RejectedError, Resource
 from tests.golden.cli.cluster import WORLD, Cluster, check
 from tests.golden.test_impeded import DENIED
 from tools.release.manifests import CHECKOUT

@@ -9,9 +9,17 @@ import pytest
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
-from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.values import Verdict
 from nodeupgrade.cli.main import main
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, Resource, UnavailableError
+from nodeupgrade.cluster.kube_api import (
+    NODES,
+    TASKS,
+    UPGRADES,
+    ForbiddenError,
+    NoClusterError,
+    Resource,
+    UnavailableError,
+)
 from tests.doubles.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
 from tests.golden.cli.worlds import of_world, told_by_the_operator

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.domain.node.checks.running_configuration import compare
 from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.node.checks.running_configuration import compare
 
 RECORDED = sorted((Path(__file__).parent / "configz").glob("*.json"))
 WORDS = ("--container-runtime-endpoint=unix:///run/containerd/containerd.sock",)

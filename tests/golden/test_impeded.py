@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.cli.inputs.cluster import read_fleet
-from nodeupgrade.domain.rollout.actions import CreateAgent, WriteStatus
-from nodeupgrade.domain.rollout.backoff import after
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.fleet.actions import CreateAgent, WriteStatus
+from nodeupgrade.fleet.backoff import after
+from nodeupgrade.fleet.decide.planner import plan
 from tests.golden.cli.cluster import WORLD, Cluster, check
 
 ROLLOUT, NODE = "kubelet-1-33-13", "web-a-4"

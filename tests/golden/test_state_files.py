@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.state import state_files_are_readable
+from nodeupgrade.findings.check import ask
 from nodeupgrade.kubelet.layout import CPU_STATE, DEVICE_STATE, MEMORY_STATE, read_layout
-from nodeupgrade.kubelet.state import read_devices
+from nodeupgrade.kubelet.state_files.device_checkpoint import read_devices
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.state_files import state_files_are_readable
 from tests.unit.domain.node.checks.sound import readiness
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("state-files.jsonl").read_text().splitlines()]

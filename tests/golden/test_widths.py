@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from nodeupgrade.api.crds import KINDS, Kind
+from nodeupgrade.api.crds import Kind
+from nodeupgrade.api.printer_columns import KINDS
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import RolloutPhase
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from tests.golden.cli.cluster import FILES, HERE, NOW, WORLD, Cluster, check
 from tools import kubectl_get
 

@@ -10,7 +10,7 @@ import yaml
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from tests.golden.cli.cluster import HERE, NOW, WORLD, Cluster
 from tests.golden.cli.worlds import of_rollout, of_world
 

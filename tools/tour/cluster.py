@@ -8,10 +8,10 @@ from pathlib import Path
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.inputs.cluster import World
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
-from nodeupgrade.ports.kube import CONFIGMAPS, NODES, PODS, UPGRADES, ReviewingKube
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, NODES, PODS, UPGRADES, ReviewingKube
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.guard.parameters import INSTALLED_IN
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part, pod_object
 from tests.doubles.passes import Passes

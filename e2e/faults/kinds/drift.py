@@ -18,7 +18,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.runtimes import LabRuntime
 from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.node.failpoints.failpoints import When, at
 
 OTHER_ROOT = "/var/lib/containers-other"
 

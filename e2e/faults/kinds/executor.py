@@ -11,8 +11,8 @@ from e2e.faults.run import EXECUTOR, FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import PATIENCE
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.domain.node.failpoints import RUNTIME_RESTARTED, Failpoint, When, at
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED, Failpoint, When, at
+from nodeupgrade.node.journal.journal import Mark
 
 FROZEN_SECONDS = 20.0
 """A frozen executor must be gone by then, and a healthy kubelet back."""

@@ -11,9 +11,9 @@ from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import TURN_BACK, FaultRun, Harm, on_the_way_back
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
+from nodeupgrade import bundle
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.failpoints import (
+from nodeupgrade.node.failpoints.failpoints import (
     FAILPOINTS,
     FIRST_PUT_BACK,
     FIRST_RESTORED,
@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.failpoints import (
     When,
     at,
 )
-from nodeupgrade.engine.node.node import LEASE_KEEPER
+from nodeupgrade.node.node import LEASE_KEEPER
 
 
 def struck(name: Failpoint, action: str) -> Harm:

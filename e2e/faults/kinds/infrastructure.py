@@ -12,7 +12,7 @@ from e2e.lab.binaries import components
 from e2e.lab.cluster.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.node.journal.journal import Mark
 
 AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 

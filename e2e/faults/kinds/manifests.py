@@ -8,7 +8,7 @@ from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.static_pods import FOLDER, StaticPods, pod
-from nodeupgrade.domain.node.static_pod_uids import COMMENT
+from nodeupgrade.node.plan.manifest_uid import COMMENT
 
 NAME = "edited"
 MANIFEST = f"{FOLDER}/{NAME}.yaml"

@@ -8,8 +8,8 @@ from e2e.faults.fault import BACK, Fault
 from e2e.faults.kinds.failpoints import bundle_lost_at
 from e2e.faults.run import FaultRun
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Mark
 
 
 def apt_works(run: FaultRun) -> Iterator[None]:

@@ -6,7 +6,7 @@ from e2e.faults.fault import EITHER, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.node.journal.journal import Mark
 
 
 def upgrade_deleted(step: Step | None) -> Harm:

@@ -14,9 +14,9 @@ from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
-from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.shield import REFUSED
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
+from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.shield.rules import REFUSED
 
 SHIELD = "nodeupgrade-shield.service"
 PAUSE_SECONDS = 0.5

@@ -15,9 +15,9 @@ from e2e.lab import LabError
 from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import ContainerInstance
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG as CONFIG
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG as CONFIG
 
 LATE_SECONDS = 8.0
 """Longer than containerd's default timeout for shims of five seconds."""

@@ -14,7 +14,7 @@ from e2e.faults.kinds.drift import PATIENT, drop_in, keep_program, kept
 from e2e.faults.kinds.shield import wait_for_refusals
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab.nodes import nodefiles
-from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, LOOKED
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, LOOKED
 
 Change = Callable[[FaultRun], AbstractContextManager[None]]
 

@@ -16,7 +16,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import Failpoint, When, at
+from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
 
 WAITS = "90s"
 """An API server that waits for a restarted etcd is away for more than a minute on a busy machine."""

@@ -14,7 +14,7 @@ from e2e.lab.lab import Lab
 from e2e.lab.nodes import kubeadmfiles, nodefiles
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.workloads import splitpods
-from nodeupgrade.domain.node.failpoints import VARIABLE
+from nodeupgrade.cluster.agent_pods import VARIABLE
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMESPACE = "nodeupgrade-system"

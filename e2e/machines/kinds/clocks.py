@@ -11,7 +11,7 @@ from e2e.machines.kinds import machines
 from e2e.machines.row import Row, Seen
 from e2e.machines.stage import NEW, OLD, Stage
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.node.failpoints.failpoints import When, at
 
 HOUR = 3600
 PAUSE = 180

@@ -11,7 +11,7 @@ from e2e.machines.kinds import machines
 from e2e.machines.row import Row, Seen
 from e2e.machines.stage import NEW, OLD, Stage, Upgraded
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 
 _PLACE = KUBELET_STARTED
 _UNITS = (EXECUTOR, SHIELD)

@@ -9,7 +9,7 @@ from e2e.machines.row import Row, Seen
 from e2e.machines.stage import NEW, OLD, Stage, end_of
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import Failpoint, When, at
+from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
 
 PLACES = (
     at(Step.STOP_KUBELET, When.DONE),

@@ -9,7 +9,8 @@ from e2e.changes import added, changed, kubelet_settings
 from e2e.cluster import Cluster, Object
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, STATE, settings
 from e2e.preflight.row import Hazard, Row
-from nodeupgrade.kubelet.state import device_checksum, fields, memory_checksum
+from nodeupgrade.kubelet.state_files.checksums import device_checksum, memory_checksum
+from nodeupgrade.kubelet.state_files.fields import fields
 
 REJECTED = "PodWouldNotBeAdmitted"
 DEVICE = "nodeupgrade.test/device"

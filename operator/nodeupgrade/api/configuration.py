@@ -10,8 +10,10 @@ from typing import Annotated, Any, Final
 from nodeupgrade.api.field import DNS_LABEL, Field, Rule
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.limits import PATH_LENGTH, URL_LENGTH
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.validation import filled, unknown, validate
+from nodeupgrade.api.schema.unknown_fields import unknown
+from nodeupgrade.api.schema.validation import validate
 
 _URL = Field(max_length=URL_LENGTH, pattern=r"https?://[^\s]+", expected="an https or http URL")
 _PATH = Field(max_length=PATH_LENGTH, pattern=r"/[^\x00]+", expected="an absolute path")

@@ -19,8 +19,10 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, NewType, TypeAlias, TypeVar, Union, get_args, get_origin
 
+from nodeupgrade.api.duration import parse_duration, render_duration
+from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.field import Field
-from nodeupgrade.api.values import IntOrPercent, NodeUpgradeError, parse_duration, render_duration
+from nodeupgrade.api.int_or_percent import IntOrPercent
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 

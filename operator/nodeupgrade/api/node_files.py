@@ -1,36 +1,11 @@
-"""Files of a node that go along with an upgrade, and the paths and URLs that an object may name."""
+"""``spec.files``: files of the nodes that are exchanged together with the kubelet."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from nodeupgrade.api.field import SHA256, Field, Rule, declared, one_of
 from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
-
-_SEGMENT: Final = r"(\.{0,2}[A-Za-z0-9_+:@,=~-]|\.{3})[A-Za-z0-9_.+:@,=~-]*"
-"""A part of a path: neither ``.`` nor ``..``, without percent signs, backslashes, spaces and control characters."""
-
-_DOMAIN: Final = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
-PORT: Final = r":[1-9][0-9]{0,4}"
-
-PATH: Final = rf"(/{_SEGMENT})+"
-ORIGIN: Final = rf"https?://({_DOMAIN}|\[[0-9A-Fa-f:.]+\])({PORT})?"
-URL: Final = rf"{ORIGIN}(/{_SEGMENT})+"
-
-KERNEL_DIRECTORIES: Final = ("proc", "sys", "dev")
-"""Top directories that hold no files but what the kernel shows: other processes' root directories, devices."""
-
-
-def not_of_the_kernel(name: str) -> Rule:
-    """Return the rule that an optional field with a path does not lead to what the kernel shows as files."""
-    tops = tuple(f"/{top}/" for top in KERNEL_DIRECTORIES)
-    beginnings = " || ".join(f"self.{name}.startsWith('{top}')" for top in tops)
-    return Rule(
-        f"!has(self.{name}) || !({beginnings})",
-        f"{name} must not lead to /{', /'.join(KERNEL_DIRECTORIES[:-1])} or /{KERNEL_DIRECTORIES[-1]}",
-    )
-
-
-# ``spec.files``: files of the nodes that are exchanged together with the kubelet.
+from nodeupgrade.api.locations import PATH, not_of_the_kernel
 
 MOST_FILES: Final = 16
 LARGEST_FILE: Final = 1024 * 1024

@@ -12,7 +12,7 @@ import rich.text
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from nodeupgrade.api.wording import printable
+from nodeupgrade.api.printable import printable
 
 WIDTH_WITHOUT_TERMINAL = 200
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 import click
 from click.shell_completion import CompletionItem
 
-from nodeupgrade.api.wording import printable
+from nodeupgrade.api.printable import printable
 from nodeupgrade.cli.console import say
 
 PROGRAM = "nodeupgrade"

@@ -8,7 +8,7 @@ import structlog
 
 from nodeupgrade.controlplane.serve import serve
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
-from nodeupgrade.wiring.controlplane import log_to_stderr
+from nodeupgrade.logs import log_to_stderr
 
 _log = structlog.get_logger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import kopf
 
+from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.controlplane.manager import Manager
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.errors import NodeUpgradeError
 
 
 def registry(manager: Manager) -> kopf.OperatorRegistry:

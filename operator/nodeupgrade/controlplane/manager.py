@@ -12,10 +12,11 @@ from typing import Any
 import structlog
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.client.transport import Session
+from nodeupgrade.controlplane.wiring import ControlPlane, OperatorSettings, control_plane
 from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
-from nodeupgrade.engine.election import Elector
-from nodeupgrade.engine.rollout.queue import Queues
-from nodeupgrade.wiring.controlplane import ControlPlane, OperatorSettings, Session, control_plane
+from nodeupgrade.fleet.controllers.event_keys import Queues
+from nodeupgrade.fleet.leadership.campaign import Elector
 
 _log = structlog.get_logger(__name__)
 

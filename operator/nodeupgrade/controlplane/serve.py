@@ -7,7 +7,7 @@ import structlog
 
 from nodeupgrade.controlplane import handlers
 from nodeupgrade.controlplane.manager import Manager
-from nodeupgrade.wiring.controlplane import OperatorSettings
+from nodeupgrade.controlplane.wiring import OperatorSettings
 
 _log = structlog.get_logger(__name__)
 

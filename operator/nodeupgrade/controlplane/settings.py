@@ -7,11 +7,11 @@ import yaml
 
 from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowlist import Allowed, AllowedError, read_allowed
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
-from nodeupgrade.wiring.controlplane import DEFAULT_LIVENESS, OperatorSettings
+from nodeupgrade.cluster.agent_pods import VARIABLE
+from nodeupgrade.controlplane.wiring import DEFAULT_LIVENESS, OperatorSettings
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.guard.parameters import INSTALLED_IN
+from nodeupgrade.sources.allowlist import Allowed, AllowedError, read_allowed
 
 CONFIGURATION_FILE = Path("/etc/nodeupgrade/config.yaml")
 DEFAULT_METRICS = "0.0.0.0:8081"

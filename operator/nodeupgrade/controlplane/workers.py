@@ -9,14 +9,15 @@ import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.engine.rollout.controllers import Controllers
-from nodeupgrade.engine.rollout.queue import IN_FLIGHT_SECONDS, NodeKey, Queues, WorkQueue
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.engine.rollout.rollout_controller import RolloutController
-from nodeupgrade.ports.kube import UnavailableError
-from nodeupgrade.wiring.controlplane import Metrics
+from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.actions import Hold, NodeAction, Wait
+from nodeupgrade.fleet.controllers.controllers import Controllers
+from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS, NodeKey, Queues
+from nodeupgrade.fleet.controllers.queue import WorkQueue
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.controllers.rollout_controller import RolloutController
+from nodeupgrade.fleet.metrics.metrics import Metrics
 
 ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
 """How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""

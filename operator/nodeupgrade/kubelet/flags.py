@@ -6,7 +6,6 @@ new version does not have. These are left out without asking, and reported. Any 
 needs a person's decision.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -191,68 +190,3 @@ def _is_meaningless(flag: Flag, target: KubeletVersion, *, remote: bool) -> bool
         and (not known.remote_only or remote or history.PAUSE_IMAGE_FLAG_REMOVED.applies_to(target))
         for known in MEANINGLESS
     )
-
-
-# A start of a kubelet that ends right after it has accepted or rejected its flags, feature gates and configuration.
-#
-# A kubelet parses and validates all of these before it does anything else; then it looks for its certificates (observed
-# with 1.15 to 1.33; read in the source up to 1.37). The dry run says that these are where nothing is and nothing can be
-# written, so a kubelet that complains about that place has accepted everything before.
-
-NOWHERE = "/nonexistent"
-"""Neither exists nor can be made, where a dry run happens."""
-OVERRIDES = (
-    f"--cert-dir={NOWHERE}/pki",
-    f"--client-ca-file={NOWHERE}/ca.crt",
-    f"--kubeconfig={NOWHERE}/kubeconfig",
-    "--bootstrap-kubeconfig=",
-    f"--root-dir={NOWHERE}/root",
-)
-"""Flags that end a dry run: without its own certificate it makes one, else it reads the CA's, else its kubeconfig."""
-
-_ARRIVED = re.compile(rf"{NOWHERE}\S*: (?:no such file or directory|read-only file system)")
-_FATAL = re.compile(r"F\d{4} .*?\] (.*)")
-_FAILED = re.compile(r'"command failed" err="(.*)"$')
-_FAILED_AT_LENGTH = re.compile(r'"command failed" err=<\n\t(.*)')
-_UNKNOWN = re.compile(r'unknown field:? \\*"?([\w.\[\]-]+)')
-
-
-def started_with(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments for a dry run of a kubelet that is to be started with these; the last of a kind counts."""
-    return (*words, *OVERRIDES)
-
-
-def accepted(output: str) -> bool:
-    """Report whether a dry run got as far as it can."""
-    return _ARRIVED.search(output) is not None
-
-
-def objection(output: str) -> str:
-    """Return what a kubelet that did not get there says about it, in one line."""
-    if found := _FAILED_AT_LENGTH.search(output):
-        return found[1].strip()
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for line in lines:
-        if found := _FATAL.match(line):
-            return found[1]
-        if found := _FAILED.search(line):
-            return found[1].replace('\\"', '"')
-        if line.startswith("panic: "):
-            return line
-        if line.startswith("{") and (said := _logged(line)):
-            return said
-    return lines[-1] if lines else "no output"
-
-
-def unknown_fields(output: str) -> tuple[str, ...]:
-    """Return the fields of the configuration that the kubelet says it does not know, and so ignores."""
-    return tuple(dict.fromkeys(_UNKNOWN.findall(output)))
-
-
-def _logged(line: str) -> str:
-    """Return the error in a line that is logged as JSON; empty if it has none."""
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return ""
-    return str(entry.get("err") or "") if isinstance(entry, dict) and entry.get("msg") == "command failed" else ""

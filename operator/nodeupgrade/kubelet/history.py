@@ -18,15 +18,12 @@ class ServerChange(MinorChange):
     """A change of the API server, from one minor on."""
 
 
-# --- containers and their hashes: changes of kubelethash that other modules rely on ---------------------------------
-
 SIDECARS = changes.SIDECARS
 SIDECARS_COMPARED = changes.SIDECARS_COMPARED
 RESOURCELESS_HASH = changes.RESOURCELESS_HASH
 RESIZE_POLICY_ACTED_ON = changes.RESIZE_POLICY_ACTED_ON
 STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
-# --- what keeps a kubelet from starting ----------------------------------------------------------------------------
 
 ALLOW_PRIVILEGED_REMOVED = MinorChange(15, pull(77820), "The flag `--allow-privileged` is rejected.")
 DOCKERSHIM_REMOVED = MinorChange(24, enhancement(2221), "The dockershim is removed, and its flags are rejected.")
@@ -83,13 +80,11 @@ MEMORY_QOS = MinorChange(
     "Memory of containers is protected, and throttled by `memoryThrottlingFactor`, on cgroup v2 (`MemoryQoS`).",
 )
 
-# --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
     31, pull(125828), "If the runtime reports its cgroup driver, that one is used instead of the configured one."
 )
 
-# --- probes, and what the API shows of a node and its pods -----------------------------------------------------------
 
 ALL_CONTAINERS_RESTART = MinorChange(
     36, enhancement(5532), "The exit of a container may restart all containers of its pod, by a rule of the pod."
@@ -101,7 +96,6 @@ NODE_STEADY = MinorChange(
     31, pull(124430), "A starting kubelet reports its node only after it has queried its runtime."
 )
 
-# --- admission, which a kubelet repeats for every pod when it starts -------------------------------------------------
 
 SIDECARS_BY_DEFAULT = MinorChange(
     29, enhancement(753), "Sidecars are admitted unless their feature gate is turned off."
@@ -163,13 +157,11 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
 }
 """Sysctls that kubelets allow by default, with the first minor certain to do so."""
 
-# --- the network -----------------------------------------------------------------------------------------------------
 
 MARKING_CHAINS_GONE = MinorChange(
     27, pull(114472), "The kubelet does not create the iptables chains `KUBE-MARK-MASQ` and `KUBE-MARK-DROP`."
 )
 
-# --- API servers -----------------------------------------------------------------------------------------------------
 
 THREE_MINORS_BEHIND = MinorChange(
     25, enhancement(3935), "A kubelet may be three minors older than its API server, not just two."
@@ -196,9 +188,6 @@ ADMISSION_POLICIES = ServerChange(
     enhancement(3488),
     "ValidatingAdmissionPolicies (for the readiness guard) are served as `admissionregistration.k8s.io/v1`.",
 )
-
-
-# --- volumes ---------------------------------------------------------------------------------------------------------
 
 
 BLOCK_VOLUMES_MOVED = MinorChange(
@@ -246,9 +235,6 @@ GIT_REPO_OFF = MinorChange(
 SELINUX_MOUNTED = MinorChange(
     37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."
 )
-
-
-# --- state files -----------------------------------------------------------------------------------------------------
 
 
 CPU_STATE_V2 = MinorChange(18, pull(84462), "`cpu_manager_state` has a second format, which older kubelets refuse.")

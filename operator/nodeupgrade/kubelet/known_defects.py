@@ -1,7 +1,7 @@
 """Defects of particular releases of the kubelet, and those releases that are better not chosen as a target.
 
 To add a release, add an entry to `KNOWN_BAD`, with what makes the defect matter to a node:
-`domain/node/checks/kubelet.py` reads that table, and no other code is needed unless the concern is new. Find the
+`node/checks/kubelet.py` reads that table, and no other code is needed unless the concern is new. Find the
 releases in upstream's changelogs: the first one from the source before and after the regression, or from a note that
 names it, and for each branch the one that has the fix. Leave out what cannot be found there. A defect that needs more
 than one property of a node is a constant, and gets a check of its own, which names it in ``follows``.
@@ -89,7 +89,7 @@ CLAIMS_UNMOUNTED = ReleaseDefect(
 
 
 class Concern(StrEnum):
-    """What a node must have for a release's defect to matter there; `domain/node/checks/kubelet.py` looks for it."""
+    """What a node must have for a release's defect to matter there; `node/checks/kubelet.py` looks for it."""
 
     EVERY_NODE = "every node"
     ENDED_PODS = "pods that have ended"

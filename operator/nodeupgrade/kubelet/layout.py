@@ -1,12 +1,10 @@
 """Where a kubelet's files and endpoints are, read from its command line and configuration files. Flags win."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.settings import DEFAULTS, Configured, configured
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelet.dockershim import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
+from nodeupgrade.kubelet.settings import Configured, configured
 
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
@@ -156,112 +154,3 @@ def _reachable(address: str) -> str:
     if address == "::":
         return "[::1]"
     return f"[{address}]" if ":" in address else address
-
-
-# Settings that must not change together with the kubelet: pods that run, or the run itself, depend on them.
-
-LASTING: tuple[tuple[str, str], ...] = (
-    # where the runtime, the kubelet's files and its endpoints are
-    ("container-runtime", ""),
-    ("container-runtime-endpoint", "containerRuntimeEndpoint"),
-    ("image-service-endpoint", "imageServiceEndpoint"),
-    ("root-dir", ""),
-    ("cert-dir", ""),
-    ("pod-manifest-path", "staticPodPath"),
-    ("manifest-url", "staticPodURL"),
-    ("volume-plugin-dir", "volumePluginDir"),
-    ("seccomp-profile-root", ""),
-    ("", "podLogsDir"),
-    ("address", "address"),
-    ("port", "port"),
-    ("healthz-bind-address", "healthzBindAddress"),
-    ("healthz-port", "healthzPort"),
-    # which node it is
-    ("kubeconfig", ""),
-    ("bootstrap-kubeconfig", ""),
-    ("hostname-override", ""),
-    ("node-ip", ""),
-    ("provider-id", "providerID"),
-    ("register-node", "registerNode"),
-    # where pods' cgroups are
-    ("cgroup-root", "cgroupRoot"),
-    ("cgroups-per-qos", "cgroupsPerQOS"),
-    ("kubelet-cgroups", "kubeletCgroups"),
-    ("kube-reserved-cgroup", "kubeReservedCgroup"),
-    ("system-reserved-cgroup", "systemReservedCgroup"),
-    ("enforce-node-allocatable", "enforceNodeAllocatable"),
-)
-"""By flag and by key of the configuration file; one of the two may be missing."""
-
-
-def changed(before: Configured, after: Configured) -> Iterator[str]:
-    """Yield the name of each of these settings that has another value; one that is not set has its default."""
-    for flag, key in LASTING:
-        if _value(before, flag, key) != _value(after, flag, key):
-            yield key or f"--{flag}"
-
-
-def _value(settings: Configured, flag: str, key: str) -> str:
-    given = settings.flag(flag) if flag else None
-    value: Any = settings.document.get(key) if given is None else given
-    if value in (None, "", [], {}):
-        defaults = DEFAULTS.get(key)
-        value = defaults[0] if defaults else None
-    if isinstance(value, list):
-        value = ",".join(map(str, value))
-    return "" if value is None else str(value).strip().lower().removeprefix("unix://").rstrip("/")
-
-
-# The version skew that Kubernetes supports between API server and kubelet.
-#
-# A kubelet must not be newer than the API server. Since 1.28, kubelets from 1.25 on may be three minors older; before
-# that, two. See https://kubernetes.io/releases/version-skew-policy/.
-
-
-def supported_minors_behind(kubelet: KubeletVersion) -> int:
-    """Return how many minors older than the API server this kubelet may be."""
-    return 3 if history.THREE_MINORS_BEHIND.applies_to(kubelet) else 2
-
-
-def is_newer_than_server(kubelet: KubeletVersion, server: KubeletVersion) -> bool:
-    """Report whether the kubelet's minor is later than the API server's; patch releases do not count."""
-    return (kubelet.major, kubelet.minor) > (server.major, server.minor)
-
-
-def is_too_old_for_server(kubelet: KubeletVersion, server: KubeletVersion) -> bool:
-    """Report whether the kubelet's minor is earlier than the API server supports."""
-    return server.minor - kubelet.minor > supported_minors_behind(kubelet)
-
-
-# Kubelets up to 1.23 can talk to Docker themselves, by their dockershim, and do so unless told otherwise.
-
-
-DOCKER = "docker"
-"""Name of the runtime in a Node's ``containerRuntimeVersion``, with dockershim and with cri-dockerd."""
-CRI_DOCKERD = "cri-dockerd"
-DOCKER_ENDPOINT = "unix:///var/run/docker.sock"
-BUILT_IN_RUNTIME_REMOVED = history.DOCKERSHIM_REMOVED
-
-
-def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
-    """Report whether a running kubelet uses its dockershim; ``runtime`` is named as the Node reports it.
-
-    Without the flag, every kubelet that has a dockershim uses it; one that has none needs an endpoint, since its
-    default is containerd's.
-    """
-    if runtime != DOCKER:
-        return False
-    chosen = settings.flag("container-runtime")
-    endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint")
-    return chosen == DOCKER or (chosen is None and not endpoint)
-
-
-def built_in_runtime_objection(target: KubeletVersion) -> str:
-    """Return why a kubelet that uses its dockershim cannot become ``target``; empty if it can."""
-    if not BUILT_IN_RUNTIME_REMOVED.applies_to(target):
-        return ""
-    return (
-        f"kubelet {target} has no dockershim ({BUILT_IN_RUNTIME_REMOVED.reference}), so that it cannot talk to Docker "
-        "itself; 1.23 is the last minor that this node can have in place. Drain it and move it to another runtime "
-        "first, such as containerd, which starts all of its pods anew"
-    )

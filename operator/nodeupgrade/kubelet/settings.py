@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.yaml import read_one
+from nodeupgrade.kubelet.defaults import EVICTION
 from nodeupgrade.kubelet.flags import parsed
 from nodeupgrade.kubelethash import resource_amount
 
@@ -102,7 +103,7 @@ class Configured:
         Raises:
             ValueError: the setting cannot be parsed.
         """
-        default = {signal: amount for signal, amount in _EVICTION.items() if signal not in without}
+        default = {signal: amount for signal, amount in EVICTION.items() if signal not in without}
         given = self.amounts("eviction-hard", "evictionHard", "<")
         if given is None:
             return default
@@ -176,98 +177,3 @@ def _parse(config: bytes) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("the kubelet's configuration file is not a map")  # noqa: TRY004 - it is content, not a type
     return {str(key): value for key, value in document.items()}
-
-
-# Defaults of the kubelet's configuration, as ``/configz`` shows them (from 1.15 on).
-
-DEFAULTS: Mapping[str, tuple[Any, ...]] = {
-    "enableServer": (True,),
-    "syncFrequency": ("1m",),
-    "fileCheckFrequency": ("20s",),
-    "httpCheckFrequency": ("20s",),
-    "address": ("0.0.0.0",),  # noqa: S104 - compared with, not bound to
-    "port": (10250,),
-    "authentication.anonymous.enabled": (False,),
-    "authentication.webhook.enabled": (True,),
-    "authentication.webhook.cacheTTL": ("2m",),
-    "authorization.mode": ("Webhook",),
-    "authorization.webhook.cacheAuthorizedTTL": ("5m",),
-    "authorization.webhook.cacheUnauthorizedTTL": ("30s",),
-    "registryPullQPS": (5,),
-    "registryBurst": (10,),
-    "eventRecordQPS": (50, 5),
-    "eventBurst": (100, 10),
-    "enableDebuggingHandlers": (True,),
-    "healthzPort": (10248,),
-    "healthzBindAddress": ("127.0.0.1",),
-    "oomScoreAdj": (-999,),
-    "streamingConnectionIdleTimeout": ("4h",),
-    "nodeStatusReportFrequency": ("5m", "1m"),
-    "nodeStatusUpdateFrequency": ("10s",),
-    "nodeLeaseDurationSeconds": (40,),
-    "imageMinimumGCAge": ("2m",),
-    "imageGCHighThresholdPercent": (85,),
-    "imageGCLowThresholdPercent": (80,),
-    "volumeStatsAggPeriod": ("1m",),
-    "cgroupsPerQOS": (True,),
-    "cgroupDriver": ("cgroupfs",),
-    "cpuManagerPolicy": ("none",),
-    "cpuManagerReconcilePeriod": ("10s",),
-    "memoryManagerPolicy": ("None",),
-    "topologyManagerPolicy": ("none",),
-    "topologyManagerScope": ("container",),
-    "runtimeRequestTimeout": ("2m",),
-    "hairpinMode": ("promiscuous-bridge",),
-    "maxPods": (110,),
-    "podPidsLimit": (-1,),
-    "resolvConf": ("/etc/resolv.conf",),
-    "cpuCFSQuota": (True,),
-    "cpuCFSQuotaPeriod": ("100ms",),
-    "nodeStatusMaxImages": (50,),
-    "maxOpenFiles": (1_000_000,),
-    "contentType": ("application/vnd.kubernetes.protobuf",),
-    "kubeAPIQPS": (50, 5),
-    "kubeAPIBurst": (100, 10),
-    "serializeImagePulls": (True,),
-    "evictionHard.memory.available": ("100Mi",),
-    "evictionHard.nodefs.available": ("10%",),
-    "evictionHard.nodefs.inodesFree": ("5%",),
-    "evictionHard.imagefs.available": ("15%",),
-    "evictionHard.imagefs.inodesFree": ("5%",),
-    "evictionPressureTransitionPeriod": ("5m",),
-    "mergeDefaultEvictionSettings": (False,),
-    "enableControllerAttachDetach": (True,),
-    "makeIPTablesUtilChains": (True,),
-    "iptablesMasqueradeBit": (14,),
-    "iptablesDropBit": (15,),
-    "failSwapOn": (True,),
-    "containerLogMaxSize": ("10Mi",),
-    "containerLogMaxFiles": (5,),
-    "containerLogMaxWorkers": (1,),
-    "containerLogMonitorInterval": ("10s",),
-    "configMapAndSecretChangeDetectionStrategy": ("Watch",),
-    "enforceNodeAllocatable": (["pods"],),
-    "volumePluginDir": ("/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",),
-    "enableSystemLogHandler": (True,),
-    "enableProfilingHandler": (True,),
-    "enableDebugFlagsHandler": (True,),
-    "memoryThrottlingFactor": (0.9, 0.8),
-    "registerNode": (True,),
-    "localStorageCapacityIsolation": (True,),
-    "containerRuntimeEndpoint": ("unix:///run/containerd/containerd.sock",),
-    "podLogsDir": ("/var/log/pods",),
-    "crashLoopBackOff.maxContainerRestartPeriod": ("5m",),
-    "imagePullCredentialsVerificationPolicy": ("NeverVerifyPreloadedImages",),
-    "failCgroupV1": (True, False),
-    "memoryReservationPolicy": ("None",),
-    "tlsCertFile": ("/var/lib/kubelet/pki/kubelet.crt",),
-    "tlsPrivateKeyFile": ("/var/lib/kubelet/pki/kubelet.key",),
-    "podHousekeepingPeriod": ("2s",),
-    "seccompDefault": (False,),
-}
-"""By path of the setting. Where kubelets differ, each value counts as the default: a kubelet shows only its own."""
-_EVICTION = {
-    path.removeprefix("evictionHard."): str(least[0])
-    for path, least in DEFAULTS.items()
-    if path.startswith("evictionHard.")
-}

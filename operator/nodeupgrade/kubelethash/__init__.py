@@ -4,11 +4,12 @@ Imports nothing else of this project, so that it can be published alone.
 """
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, Era, MinorChange, era_of, known_kubelets
+from .detection import by_writer, detect
 from .errors import HashError, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a
 from .go.quantity import resource_amount
-from .hashing import by_writer, detect, hash_container, hash_manifest_container, hash_without_resources
+from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart

@@ -78,8 +78,6 @@ def known_kubelets(since: MinorChange | None = None) -> tuple[KubeletVersion, ..
     return tuple(KubeletVersion(1, minor) for minor in minors if since is None or since.covers(minor))
 
 
-# --- how a container is hashed -----------------------------------------------------------------------------------
-
 VERSIONED_STRUCT = MinorChange(
     6,
     pull(40495),
@@ -93,7 +91,6 @@ RESOURCELESS_HASH = MinorChange(
     27, pull(102884), "With InPlacePodVerticalScaling on, a second hash leaves the container's resources out.", last=30
 )
 
-# --- what is compared --------------------------------------------------------------------------------------------
 
 SIDECARS = MinorChange(28, enhancement(753), "Init containers may have `restartPolicy: Always`: sidecars.")
 SIDECARS_COMPARED = MinorChange(
@@ -107,7 +104,6 @@ RESIZE_POLICY_ACTED_ON = MinorChange(
 )
 STATIC_PODS_RESIZED = MinorChange(36, pull(135856), "The resources of static pods are compared as well.")
 
-# --- the QoS class, which is part of the path of a pod's cgroup ----------------------------------------------------
 
 HUGE_PAGES_COUNT = MinorChange(8, enhancement(275), "Huge pages count for the QoS class.", last=9)
 INIT_CONTAINERS_COUNT = MinorChange(16, pull(75223), "Init containers count for the QoS class.")
@@ -122,7 +118,6 @@ EACH_CONTAINER_MUST_MATCH = MinorChange(
     37, enhancement(2837), "A pod is Guaranteed only if each of its containers is by itself."
 )
 
-# --- the UID of a static pod -------------------------------------------------------------------------------------
 
 HOST_AND_FILE_IN_STATIC_UID = MinorChange(
     21, pull(87461), "The UID of a static pod depends on the names of the node and the manifest file."
@@ -130,8 +125,6 @@ HOST_AND_FILE_IN_STATIC_UID = MinorChange(
 STATIC_UID_BY_FNV = MinorChange(35, pull(133511), "The UID of a static pod is a 128-bit FNV-1a instead of MD5.")
 SAME_POD_TYPES = frozenset({(16, 17), (19, 20), (21, 22), (28, 29)})
 """Pairs of minors between which no field of the pod types changed. Inferred from the types, not observed."""
-
-# --- eras: which hash algorithm a kubelet uses. Only its minor matters; no patch release ever changed it ------------
 
 
 class Era(StrEnum):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION, RETRY_ANNOTATION
-from nodeupgrade.ports.kube import NODES, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, UPGRADES
 from tests.contract.gitops.recorded import in_flight, is_true, reason_is
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

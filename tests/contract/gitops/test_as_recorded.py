@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES
 from tests.contract.gitops.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.contract.gitops.recorded import golden, is_true, load
 from tests.contract.gitops.recordings import MOMENTS, NAME, PASSES, record, succeeded, until, upgrade_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from e2e import pages
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.ports.kube import NODES, UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import NODES, UPGRADES
 from tests.contract.gitops.examples import upgrades
 from tests.contract.gitops.recorded import conditions, load
 from tests.contract.kube.apiserver import ApiServer

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from e2e.lab.process import CommandError
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import FINALIZER, PAUSE_ANNOTATION
 from nodeupgrade.cli.commands.pause_retry_abort import MANAGER
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import UPGRADES
 from tests.contract.gitops.examples import EXAMPLES, files, upgrades
 from tests.contract.gitops.kstatus import IN_PROGRESS, kstatus, waited_for
 from tests.contract.gitops.real_judges import have_judges, tell

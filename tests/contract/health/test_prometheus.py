@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.adapters.health.probe import ClusterProbe
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.upgrade.health import HealthCheck, PrometheusQuery
-from nodeupgrade.domain.rollout.health import HealthState
+from nodeupgrade.fleet.health.checks import HealthState
+from nodeupgrade.fleet.health.probe import ClusterProbe
 from tests.contract.health.prometheus import binary, running
 from tests.doubles.kube import InMemoryKube
 

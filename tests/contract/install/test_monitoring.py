@@ -17,11 +17,12 @@ import yaml
 
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.metrics import METRICS, MetricKind, served
 from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
-from nodeupgrade.domain.rollout.conditions import STALLED_AFTER
-from nodeupgrade.engine.rollout.result import Result
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
+from nodeupgrade.fleet.metrics.definitions import METRICS, MetricKind
+from nodeupgrade.fleet.metrics.metrics import served
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.contract.kube.conftest import ROOT

@@ -15,14 +15,9 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.engine.rollout.agent_pod import (
-    AGENT_LABELS,
-    AgentPodSettings,
-    agent_pod_name,
-    pod_for,
-)
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS, PodRole
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod_name, pod_for
+from nodeupgrade.sources.allowlist import Allowed
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_kube_api import task_spec

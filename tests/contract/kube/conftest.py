@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.contract.kube.apiserver import ApiServer
 from tests.doubles.kube import InMemoryKube
 

@@ -13,18 +13,18 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.status import Condition, ConditionType
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod_name
-from nodeupgrade.ports.kube import PODS, UPGRADES, NotFoundError
+from nodeupgrade.cluster.agent_pods import PodRole
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.kube_api import PODS, UPGRADES, NotFoundError
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod_name
+from nodeupgrade.sources.allowlist import Allowed
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_rollout import remove_deleted_agents

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from nodeupgrade.adapters.kube.transport import Session
+from nodeupgrade.cluster.client.transport import Session
 
 
 def vanishing(session: Session, namespace: str) -> Callable[[str], Awaitable[None]]:

@@ -17,15 +17,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.decide.planner import plan
 from tests.contract.kube.apiserver import running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import task_object, task_spec
@@ -103,7 +104,7 @@ async def measure(kubeconfig: Path) -> None:
     told: Json = {"memory at start, MB": round(megabytes(), 1)}
     async with KubeClient.open(kubeconfig) as kube:
         heard: list[str | None] = []
-        fleet = InformedFleet(kube, NAMESPACE, on_change=heard.append)
+        fleet = InformedFleet(kube, NAMESPACE, read_upgrade, on_change=heard.append)
         following = asyncio.ensure_future(fleet.run())
         began, used = time.monotonic(), time.process_time()
         await asyncio.gather(*(informer.at_least(0) for informer in fleet.informers))

@@ -4,11 +4,11 @@ import uuid
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
-from nodeupgrade.ports.kube import TASKS, ForbiddenError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import TASKS, ForbiddenError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_kube_api import task_object, task_spec
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
-from nodeupgrade.api.schema.validation import filled
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.task.spec import CordonRecord, TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import parse_spec, parse_upgrade
 from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
-from nodeupgrade.domain.rollout.lint import lint
-from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
+from nodeupgrade.fleet.decide.lint import lint
 from tests.contract.conftest import serving
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, merge_patch
 from nodeupgrade.api.schema.derive import Schema, Type
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import problems
 from nodeupgrade.api.upgrade.spec import SPEC
-from nodeupgrade.domain.rollout.lint import edits
-from nodeupgrade.ports.kube import UPGRADES, RejectedError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import UPGRADES, RejectedError
+from nodeupgrade.fleet.decide.lint import edits
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.api.specs import FULL, OTHER
 from tests.unit.api.variations import at, boundaries, places, replaced

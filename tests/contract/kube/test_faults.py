@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.informer import Informer, Relist, Timing
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.kube_api import (
     NODES,
     UPGRADES,
     ConflictError,
@@ -26,6 +25,8 @@ from nodeupgrade.ports.kube import (
     UnavailableError,
     WatchEvent,
 )
+from nodeupgrade.fleet.caches.informer import Relist, Timing
+from nodeupgrade.fleet.caches.object_cache import Informer
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.faulty_proxy import (
     FaultyProxy,
@@ -205,7 +206,7 @@ async def test_the_real_one_says_invalid_and_forbidden(api_server: ApiServer, li
 async def test_a_list_that_expires_between_pages_is_made_anew(
     line: Line, api_server: ApiServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodeupgrade.adapters.kube.client.PAGE_SIZE", 2)
+    monkeypatch.setattr("nodeupgrade.cluster.client.client.PAGE_SIZE", 2)
     for letter in "abcde":
         await line.kube.create(NODES, node(name, letter))
     pages = line.kube.pages(NODES, labels={LABEL: name})

@@ -12,25 +12,20 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.artifacts import NodeArtifacts
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.agent import task_reporter
-from nodeupgrade.agent.host.staging import stage
-from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import TaskReporter, UnheardError
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.domain.agent_pods import PodRole
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.task_report import refusal_status
-from nodeupgrade.engine.rollout.agent_pod import (
-    AGENT_CONTAINER,
-    ARTIFACT_CONTAINER,
-    BUNDLE_CONTAINER,
-    KEEPER_CONTAINER,
-)
-from nodeupgrade.ports.kube import TASKS
+from nodeupgrade.cluster.agent_pods import PodRole
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import TASKS
+from nodeupgrade.errors import Refused
+from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAINER, BUNDLE_CONTAINER, KEEPER_CONTAINER
+from nodeupgrade.node.agent import task_reporter
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.agent.staging import stage
+from nodeupgrade.node.agent.task_reporter import TaskReporter, UnheardError
+from nodeupgrade.node.artifacts.mounted import NodeArtifacts
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.task_status.task_status import refusal_status
 from tests.contract.kube.apiserver import ApiServer, free_ports
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.first_screens import AGENTS, SECONDS, FirstHour, check, first_hour, flowing

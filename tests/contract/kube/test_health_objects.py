@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health.probe import ClusterProbe
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
-from nodeupgrade.domain.rollout.health import HealthObservation, HealthState
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import PODS, KubeApi
-from nodeupgrade.wiring.controlplane import HEALTH_READER
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import PODS, KubeApi
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.controlplane.wiring import HEALTH_READER
+from nodeupgrade.fleet.health.checks import HealthObservation, HealthState
+from nodeupgrade.fleet.health.probe import ClusterProbe
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_kube_api import pod
 from tests.scenario.rollout.harness import NAMESPACE

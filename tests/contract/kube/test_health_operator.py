@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_operator_process import Rollout, serving_operator
 

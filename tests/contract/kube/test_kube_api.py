@@ -5,21 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
-from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.checks.service_endpoints import answering, dependants
-from nodeupgrade.domain.nodes import CORDON_MANAGER, view_node
-from nodeupgrade.engine.rollout.cordons import cordon_patch
-from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
-from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import (
+from nodeupgrade.api.values import NodeName, RunId, Verdict
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import (
     DISRUPTION_BUDGETS,
     ENDPOINT_SLICES,
     EVENTS,
@@ -34,6 +29,12 @@ from nodeupgrade.ports.kube import (
     NotFoundError,
     RejectedError,
 )
+from nodeupgrade.cluster.nodes import CORDON_MANAGER, view_node
+from nodeupgrade.cluster.typed_objects import TypedKube, endpoints_kind
+from nodeupgrade.fleet.cordons.cordons import cordon_patch
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.dependants import dependants
+from nodeupgrade.node.checks.service_endpoints import answering
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
 from tests.contract.conftest import forget_upgrades
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import REAL
@@ -46,7 +48,7 @@ class Forgetful(WriteThrough):
     """The double as somebody sees it who never hears the first answer to a write."""
 
     def __init__(self, kube: InMemoryKube) -> None:
-        super().__init__(kube, InformedFleet(kube, NAMESPACE))
+        super().__init__(kube, InformedFleet(kube, NAMESPACE, read_upgrade))
         self.lost: Counter[str] = Counter()
         self._written: Counter[str] = Counter()
 
@@ -111,7 +113,7 @@ async def test_a_rollout_ends_as_if_every_answer_had_come(cluster: Cluster) -> N
     await nodes.add_node(NODE)
     await nodes.add_pod(f"web-{NODE}", NODE)
     await cluster.everybody.create(UPGRADES, upgrade_object(NAME, nodes={"names": [NODE]}))
-    fleet = InformedFleet(cluster.operator, NAMESPACE)
+    fleet = InformedFleet(cluster.operator, NAMESPACE, read_upgrade)
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     rollouts = Passes(WriteThrough(cluster.operator, fleet), agents, fleet=fleet)
     following = asyncio.ensure_future(fleet.run())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, ConflictError
+from nodeupgrade.cluster.kube_api import NODES, ConflictError
+from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.contract.kube.test_kube_api import name
 
 __all__ = ["name"]

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.engine.election import LEASE_NAME, Elector
-from nodeupgrade.ports.kube import CONFIGMAPS, FENCE, JOBS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, FENCE, JOBS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod, task_object, task_spec

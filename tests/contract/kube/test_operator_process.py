@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment
-from nodeupgrade.ports.kube import TASKS, UPGRADES, ConflictError, NotFoundError
 from tests.contract.kube.apiserver import ApiServer, free_ports
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.faulty_proxy import Harm, Request, Which, answers, faulty_proxy, never_arrives, says

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.domain.node.guard_trials import InForce, NotInForce, Trial, node_trial, pod_trials
 from nodeupgrade.kubelet.probe_delay import exposure
+from nodeupgrade.node.agent.guard_trials import InForce, NotInForce, Trial, node_trial, pod_trials
 from tests.contract.kube.apiserver import ApiServer
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import HookPhase, HookRun, UpgradeRef
-from nodeupgrade.domain.node.departures import was_removed
-from nodeupgrade.engine.rollout.hook_job import read_hook_jobs, start_hook
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import (
     CRON_JOBS,
     NODES,
     PODS,
@@ -26,6 +24,8 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
+from nodeupgrade.fleet.hooks.jobs import read_hook_jobs, start_hook
+from nodeupgrade.node.verification.departures import was_removed
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod, task_spec

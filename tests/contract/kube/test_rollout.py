@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
-from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
+from nodeupgrade.fleet.actions import Hold, NodeAction, Wait
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.doubles.kube_fleet import FleetSimulator

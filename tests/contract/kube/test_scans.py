@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import PODS, UPGRADES
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import PODS, UPGRADES
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
 from tests.contract.conftest import MANIFESTS, serving
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_rollout import remove_deleted_agents
@@ -87,7 +88,7 @@ async def test_a_rollout_reads_no_pod_of_any_other_node(full_server: ApiServer, 
     nodes = FleetSimulator(filled, NAMESPACE)
     await filled.create(UPGRADES, upgrade_object(nodes={"names": names}, verify={"readinessGuard": "Off"}))
     async with KubeClient.open(full_server.kubeconfig("operator")) as kube:
-        fleet = InformedFleet(kube, NAMESPACE)
+        fleet = InformedFleet(kube, NAMESPACE, read_upgrade)
         following = asyncio.ensure_future(fleet.run())
         settings = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         rollouts = Passes(WriteThrough(kube, fleet), settings, fleet=fleet)

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience, is_about_all_requests
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import CONFIGMAPS, NODES, UnavailableError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.refusals import is_about_all_requests
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, NODES, UnavailableError
 from tests.contract.kube.apiserver import ApiServer
 from tests.unit.certificates import self_signed
 

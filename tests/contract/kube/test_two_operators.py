@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from e2e.fleet_faults.oracle import Oracle
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
-from nodeupgrade.engine.election import LEASE_NAME
-from nodeupgrade.engine.informer import Delta, Informer
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
-from nodeupgrade.ports.kube import LEASES, NODES, PODS, TASKS, UPGRADES, Resource
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import LEASES, NODES, PODS, TASKS, UPGRADES, Resource
+from nodeupgrade.fleet.caches.object_cache import Delta, Informer
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.kubelets import vanishing
 from tests.contract.kube.test_operator_process import Operator, operator_process

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, PODS, ExpiredError, WatchEvent, WatchEventType
+from nodeupgrade.cluster.kube_api import NODES, PODS, ExpiredError, WatchEvent, WatchEventType
+from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.contract.kube.test_kube_api import pod
 from tests.doubles.kube import InMemoryKube
 
@@ -208,7 +208,7 @@ async def test_an_empty_list_is_one_page(kube: TypedKube, mark: str) -> None:
 def make_pages_of(size: int, kube: TypedKube, monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(kube, InMemoryKube):
         kube.page_size = size
-    monkeypatch.setattr("nodeupgrade.adapters.kube.client.PAGE_SIZE", size)
+    monkeypatch.setattr("nodeupgrade.cluster.client.client.PAGE_SIZE", size)
 
 
 async def test_what_is_forgotten_cannot_be_gone_on_from(kube: TypedKube, mark: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import Resource
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import Resource
 from tests.contract.kube.apiserver import AGENT
 from tests.contract.kube.conftest import ROOT
 from tests.scenario.rollout.harness import NAMESPACE

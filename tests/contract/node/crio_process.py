@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.processes.processes import ProcessTable
 from tests.contract.node.crio_server import CrioServer
 from tests.contract.node.crio_storage import Storage
 from tests.contract.node.crio_world import GRAPH, RUNS

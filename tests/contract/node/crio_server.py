@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from tests.contract.node.crio_storage import CREATED, Loaded, Storage, nanoseconds
 
 VERSION = "1.33.13"

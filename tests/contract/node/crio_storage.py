@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.node.host.processes.process import Process
 
 PREFIX = "io.kubernetes.cri-o."
 CREATED = "2026-11-20T10:00:00.123456789Z"

@@ -12,14 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.crio.restart import UNIT
-from nodeupgrade.adapters.crio.runtime import CrioRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import Process, StoredHashes
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.crio.crio import CrioRuntime
+from nodeupgrade.node.runtimes.crio.next_start import UNIT
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_server import VERSION, CrioServer
 from tests.contract.node.crio_storage import CREATED_BY_DAEMON, Storage, go_json, specification
 from tests.contract.node.cripods import HASH, WITHOUT_RESOURCES

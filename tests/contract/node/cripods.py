@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node import wire
 
 SERVICE = "/runtime.v1.RuntimeService/"

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.packages import PROGRAM, STATUS
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
-from nodeupgrade.domain.node.systemd_units import UnitStatus
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.files import Files
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.description import RuntimeKind
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RuntimeCall
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime

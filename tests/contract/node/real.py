@@ -13,23 +13,23 @@ from google.protobuf.any_pb2 import Any
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.bundle import build
-from nodeupgrade.adapters.containerd import store
-from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.shield.socket import HostShield
-from nodeupgrade.adapters.systemd.manager import SystemdManager
-from nodeupgrade.agent.host import executor_units
-from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.plan import ShieldPlan
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.engine.node.node import SHIELD
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.bundle import build
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.node import SHIELD
+from nodeupgrade.node.own_places import RUNS, STATE
+from nodeupgrade.node.plan.plan import ShieldPlan
+from nodeupgrade.node.runtimes.containerd import hash_store, metadata
+from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.shield.socket_exchange import HostShield
 from tests.contract.node import wire
 from tests.contract.node.cripods import CriPods
 from tests.unit.domain.node.shielded import shielded_plan
@@ -83,7 +83,7 @@ class ContainerdWorld:
             services=self.services,
             prefix=tuple(node.command()),
         )
-        self.store = store.MetadataStore(self.runtime.connection)
+        self.store = hash_store.MetadataStore(self.runtime.connection)
         self.pods = CriPods(node.containerd_socket, IMAGE)
 
     @property
@@ -97,7 +97,7 @@ class ContainerdWorld:
         self.pods.remove(container_id)
 
     def change_more_than_the_hash(self, container_id: ContainerId) -> None:
-        stored = self.record(container_id).extensions[store.EXTENSION]
+        stored = self.record(container_id).extensions[metadata.EXTENSION]
         document = json.loads(stored.value)
         document["Metadata"]["LogPath"] += ".moved"
         self.write(container_id, stored.type_url, json.dumps(document, separators=(",", ":")).encode())
@@ -144,9 +144,7 @@ class RealShieldWorld:
         )
         if not (bundle := self._node.disk / BUNDLE.relative_to("/")).exists():
             build.build(bundle)
-        text = executor_units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace(
-            "Restart=on-failure", "Restart=no"
-        )
+        text = units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace("Restart=on-failure", "Restart=no")
         self._unit = self._node.root / f"run/systemd/system/{SHIELD}"
         self._unit.parent.mkdir(exist_ok=True)
         self._unit.write_text(text)

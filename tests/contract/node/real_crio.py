@@ -6,13 +6,13 @@ from pathlib import Path
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import SOCKET, STORAGE
-from nodeupgrade.adapters.crio.restart import UNIT
-from nodeupgrade.adapters.crio.runtime import CrioRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.crio.crio import CrioRuntime
+from nodeupgrade.node.runtimes.crio.next_start import UNIT
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_storage import go_json
 from tests.contract.node.cripods import CriPods
 from tests.contract.node.real import systemd

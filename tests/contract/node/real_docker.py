@@ -8,12 +8,12 @@ from typing import Any
 
 from e2e.lab.nodes import nodeimages
 from e2e.lab.nodes.node import Node
-from nodeupgrade.adapters.docker.runtime import DockerRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.docker.docker import DockerRuntime
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.real import systemd
 
 DOCKER = "docker.service"

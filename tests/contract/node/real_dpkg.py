@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.packages import NodePackages
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.domain.node.packages import PROGRAM, STATUS, UPDATES
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS, UPDATES
+from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.processes.processes import ProcessTable
 from tests.contract.node.installed import INSTALLED, KUBELET
 
 LOCK = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, 2); print(flush=True); sys.stdin.read()"

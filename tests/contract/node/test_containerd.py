@@ -7,15 +7,15 @@ from pathlib import PurePosixPath
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd import store
-from nodeupgrade.adapters.containerd.restart import ContainerdProgram
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime import RuntimePlaces
+from nodeupgrade.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.runtimes.containerd import metadata
+from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.description import RuntimePlaces
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.real import CONTAINERD, ContainerdWorld
 
 pytestmark = pytest.mark.e2e
@@ -93,12 +93,12 @@ def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: Con
 @pytest.mark.parametrize(
     ("type_url", "damage"),
     [
-        (store.TYPE_URL, lambda data: data[:-5]),
-        (store.TYPE_URL, lambda _data: b""),
-        (f"type.googleapis.com/{store.TYPE_URL}", lambda data: data),
-        (store.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
+        (metadata.TYPE_URL, lambda data: data[:-5]),
+        (metadata.TYPE_URL, lambda _data: b""),
+        (f"type.googleapis.com/{metadata.TYPE_URL}", lambda data: data),
+        (metadata.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
         (
-            store.TYPE_URL,
+            metadata.TYPE_URL,
             lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","":'),
         ),
     ],
@@ -130,7 +130,7 @@ def test_a_rewrite_changes_the_extension_of_the_record_and_nothing_else(containe
     containerd.runtime.rewrite([(containerd.runtime.before_images([container_id])[container_id], NEW)])
 
     after = containerd.record(container_id)
-    stored = before.extensions[store.EXTENSION]
+    stored = before.extensions[metadata.EXTENSION]
     stored.value = stored.value.replace(b'"aaaa0000"', b'"b1"')
     before.updated_at.CopyFrom(after.updated_at)
     assert after == before

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.kubelet.cell import INTERPRETER
-from nodeupgrade.adapters.kubelet.credential_programs import LARGEST, CredentialPrograms
-from nodeupgrade.kubelet.credentials import CredentialProgram, CredentialProgramError
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
+from nodeupgrade.node.running_kubelet.cell import INTERPRETER
+from nodeupgrade.node.running_kubelet.credential_programs import LARGEST, CredentialPrograms
 from tests.contract.node.test_dry_run import PYTHON, running
 
 pytestmark = pytest.mark.real
@@ -84,8 +84,8 @@ def run(place: Path, text: str, *words: str, seconds: int = 30, root: Path = Pat
 
 
 def probed(place: Path, monkeypatch: pytest.MonkeyPatch, word: str, text: str = PROBE) -> dict[str, object]:
-    monkeypatch.setattr("nodeupgrade.adapters.kubelet.credential_programs.TOLD", LARGEST)
-    monkeypatch.setattr("nodeupgrade.adapters.kubelet.credential_programs.shorten", lambda text, _: text)
+    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.TOLD", LARGEST)
+    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.shorten", lambda text, _: text)
     with pytest.raises(CredentialProgramError) as told:
         run(place, text, word, str(place), str(os.getpid()))
     found: dict[str, object] = json.loads(str(told.value).partition("no file: ")[2])
@@ -208,8 +208,8 @@ def test_who_ends_takes_it_along(place: Path) -> None:
     (place / "print").chmod(0o700)
     code = (
         "import sys; from pathlib import Path\n"
-        "from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms\n"
-        "from nodeupgrade.kubelet.credentials import CredentialProgram\n"
+        "from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms\n"
+        "from nodeupgrade.kubelet.credential_program import CredentialProgram\n"
         f"p = CredentialProgram(api_version={API!r}, command={str(place / 'print')!r})\n"
         "CredentialPrograms(Path('/'), (sys.executable, '-I', '-S'), seconds=60).printed(p, {'PATH': '/bin'})\n"
     )

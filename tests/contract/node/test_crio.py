@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.crio.restart import UNIT
 from nodeupgrade.api.values import ContainerId, SandboxId
-from nodeupgrade.domain.errors import ContainerGone, Transient
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.errors import ContainerGone, Transient
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.crio.next_start import UNIT
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.contract.node.crio_storage import CREATED_BY_HANDLER, go_json, nanoseconds
 from tests.contract.node.crio_world import RUNS, CrioWorld
 

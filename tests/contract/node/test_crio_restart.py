@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.crio.daemon import silent_clients
-from nodeupgrade.adapters.crio.runtime import CrioRuntime
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.crio.crio import CrioRuntime
+from nodeupgrade.node.runtimes.crio.daemon import silent_clients
+from nodeupgrade.node.runtimes.description import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_world import PRINTED, PROGRAM, CrioWorld
 
 OLD = StoredHashes(container=HashValue("aaaa0000"))

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker import store
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime import RuntimeAtWork, RuntimePlaces
+from nodeupgrade.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimePlaces
+from nodeupgrade.node.runtimes.docker import metadata
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.real_docker import DAEMON_JSON, DOCKER, LIMIT, DockerWorld
 
 pytestmark = pytest.mark.e2e
@@ -69,7 +69,7 @@ def test_a_rewrite_changes_one_label_and_not_a_byte_besides(docker: DockerWorld)
     docker.runtime.rewrite([(image, NEW)])
 
     assert docker.content(container_id) == before.replace(
-        f'{store.HASH_LABEL}":"aaaa0000"', f'{store.HASH_LABEL}":"b1"'
+        f'{metadata.HASH_LABEL}":"aaaa0000"', f'{metadata.HASH_LABEL}":"b1"'
     )
     assert docker.path(container_id).stat().st_mode == mode
 

@@ -11,12 +11,12 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from e2e.lab.binaries import components
-from nodeupgrade.adapters.kubelet import host
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.kubelet.flags import accepted, objection, started_with, unknown_fields
-from nodeupgrade.ports.kubelet import TrialStart
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.trial_command import accepted, objection, started_with, unknown_fields
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet import process as host
+from nodeupgrade.node.running_kubelet.kubelet import TrialStart
+from nodeupgrade.node.running_kubelet.process import HostKubelet
 
 pytestmark = pytest.mark.real
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.exchanged_files import EntryKind
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.entries import EntryKind
 from tests.contract.node.worlds import FilesWorld
 
 

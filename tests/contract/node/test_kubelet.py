@@ -6,10 +6,10 @@ import pytest
 
 from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
-from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.running_kubelet.process import HostKubelet
 from tests.contract.node.real import systemd
 
 pytestmark = pytest.mark.e2e

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, Selection
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.packages.dpkg import HELD, DpkgState, Package, Selection
 from tests.contract.node.installed import INSTALLED
 from tests.contract.node.worlds import PackagesWorld
 

@@ -6,10 +6,10 @@ import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.errors import ContainerGone, MetadataConflict
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.contract.node.worlds import RuntimeWorld
 
 OLD = StoredHashes(container=HashValue("aaaa0000"))

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.errors import StepFailed
 from tests.contract.node.real import SystemdWorld
 from tests.contract.node.worlds import ServicesWorld
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.errors import StepFailed
 from tests.contract.node.worlds import ShieldWorld
 
 

@@ -8,13 +8,14 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import AwakeTime, ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.runtime import ContainerRuntime
-from nodeupgrade.ports.services import Packages, ServiceManager
-from nodeupgrade.ports.shield import Shield
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.packages import Packages
+from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import ContainerRuntime
+from nodeupgrade.node.shield.shield import Shield
 
 
 class RuntimeWorld(Protocol):

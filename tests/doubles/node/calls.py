@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TypeAlias
 
-from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.node.failpoints.failpoints import Failpoint
 from tests.doubles.node.timeline import Timeline
 
 EFFECT_SECONDS = 0.001

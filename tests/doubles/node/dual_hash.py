@@ -1,8 +1,8 @@
 """A node whose kubelet was built to accept the hashes of an older one too, with containers that still carry them."""
 
-from nodeupgrade.domain.node.checks.hashes import COMPARED_WITHIN
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.checks.hashes import COMPARED_WITHIN
 from tests.doubles.node.containers.pods import manifest, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.simulated import SimulatedNode

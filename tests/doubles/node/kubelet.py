@@ -11,14 +11,14 @@ from pathlib import PurePosixPath
 from zlib import crc32
 
 from nodeupgrade.api.values import PodRef
-from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
-from nodeupgrade.domain.node.shield import Method, RuntimeCall
-from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.cluster.pods import Pod, Role
+from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.flags import NOWHERE
+from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
-from nodeupgrade.ports.kubelet import Answer, ServingEndpoint, TrialStart
+from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
+from nodeupgrade.node.shield.rules import Method, RuntimeCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
 from tests.doubles.node.containers.rules import restarts_all

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, MutableMapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
 from tests.doubles.node.calls import Calls
 
 

@@ -8,15 +8,16 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.checks.service_endpoints import Clients
-from nodeupgrade.domain.node.exchanged_files import NewFile, staged_path
-from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.plan import Limits, Replacement, RunPlan, RunRequest
-from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.facts.kubelet_files import manifests
-from nodeupgrade.engine.node.facts.kubelet_start import with_files
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.checks.traffic import Clients
+from nodeupgrade.node.examination.planning import examine
+from nodeupgrade.node.facts import gather
+from nodeupgrade.node.facts.next_start import with_files
+from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.plan.request import Replacement, RunRequest
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import STATE, program
 from tests.doubles.node.services import KUBELET_UNIT

@@ -5,10 +5,10 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
-from nodeupgrade.engine.node.node import LEASE_KEEPER, SHIELD
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
+from nodeupgrade.node.node import LEASE_KEEPER, SHIELD
+from nodeupgrade.node.rescue import script
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.containers.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
@@ -27,7 +27,7 @@ UNIT_DIRECTORY = "/lib/systemd/system"
 DROP_IN_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system")
 CANNOT_EXECUTE = 203
 """EXIT_EXEC of systemd.exec(5)."""
-IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER, SHIELD})
+IN_MEMORY = frozenset({script.TIMER, LEASE_KEEPER, SHIELD})
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Callable, MutableMapping
 from hashlib import sha256
 
 from nodeupgrade.api.values import Digest, PodUid
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import ContainerInstance
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.inventory import ContainerInstance
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
 from tests.doubles.node.timeline import Timeline

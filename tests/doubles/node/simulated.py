@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.node import Node
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.runtimes.description import RuntimeKind
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.containers.runtime import SimulatedRuntime

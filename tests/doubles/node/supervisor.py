@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
 from tests.doubles.node.calls import Crash
 from tests.doubles.node.simulated import SimulatedNode
 

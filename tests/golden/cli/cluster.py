@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
     CONFIGMAPS,
     DEPLOYMENTS,

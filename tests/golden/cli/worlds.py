@@ -10,15 +10,15 @@ from datetime import datetime
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus, WaveState
-from nodeupgrade.cli.inputs.cluster import read_fleet
-from nodeupgrade.domain.rollout.actions import WriteStatus
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, KubeApi
+from nodeupgrade.fleet.actions import WriteStatus
+from nodeupgrade.fleet.decide.planner import plan
 
 _SAYS = {
     r"(\d+) of (\d+) containers are the same": ("unchanged", "baseline"),

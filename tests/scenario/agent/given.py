@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from nodeupgrade.adapters.bundle.store import write_manifest
+from nodeupgrade import bundle
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain import bundle
+from nodeupgrade.node.bundle.store import write_manifest
 from tests.doubles.node.kubelet import program
 
 

@@ -11,27 +11,29 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import executor_units
-from nodeupgrade.agent.serve import Agent
-from nodeupgrade.agent.settings import RUNS, AgentSettings, bundles_on
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.derived_uids import RECORD
-from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.systemd_units import OWN_CHANGE
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
-from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.kubelet.credentials import Printed
-from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
-from nodeupgrade.ports.kubelet import Answer
-from nodeupgrade.wiring.node import bundles_from_pod, plan_failpoint
+from nodeupgrade.cluster.kube_api import Event, NotFoundError, WatchEvent, WatchEventType
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.kubelet.credential_program import Printed
+from nodeupgrade.node.agent.serve import Agent
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.failpoints.interruption import plan_failpoint
+from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.node import DEAD_MAN_TIMER
+from nodeupgrade.node.own_places import RUNS, bundles_on
+from nodeupgrade.node.plan.derived_uids import RECORD
+from nodeupgrade.node.run.run import NodeRun
+from nodeupgrade.node.running_kubelet.kubelet import Answer
+from nodeupgrade.node.verification.verification import differences
+from nodeupgrade.node.wiring import bundles_from_pod
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.artifacts import SimulatedArtifacts
@@ -260,11 +262,11 @@ class World:
 
     def tick(self) -> None:
         """Let the executor take one decision, if systemd runs it."""
-        if executor_units.EXECUTOR not in self.node.services.active:
+        if units.EXECUTOR not in self.node.services.active:
             return
         run = self.runs.unfinished()
         if run is None or not self.executor_works:
-            self.node.services.active.discard(executor_units.EXECUTOR)
+            self.node.services.active.discard(units.EXECUTOR)
             return
         decisions = iter((None,))
 
@@ -284,7 +286,7 @@ class World:
                 NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()
             except _Enough:
                 return
-        self.node.services.active.discard(executor_units.EXECUTOR)
+        self.node.services.active.discard(units.EXECUTOR)
 
 
 def make_world(
@@ -342,7 +344,7 @@ def untouched(world: World) -> bool:
         world.left_behind() == {}
         and world.stops == 0
         and world.runs.unfinished() is None
-        and not world.node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER}
+        and not world.node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER}
         and world.restarted == []
     )
 
@@ -354,5 +356,5 @@ def upgraded(world: World) -> bool:
         and world.node.disk[PROGRAM] == program(NEW)
         and world.restarted == []
         and world.node.kubelet.violations == []
-        and not world.node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER}
+        and not world.node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER}
     )

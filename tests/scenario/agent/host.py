@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.engine.node.node import Node
-from nodeupgrade.kubelet.credentials import CredentialProgramError, Printed, environment, parse, printed
-from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
-from nodeupgrade.ports.services import Packages, ServiceManager
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.credential_program import CredentialProgramError, Printed, environment, printed
+from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.packages.packages import Packages
+from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.running_kubelet.kubelet import AsKubelet, Kubelet
+from nodeupgrade.node.runtimes.description import RuntimeKind
 from tests.doubles.node import SimulatedNode
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PreflightSettings
-from nodeupgrade.api.task.spec import attempt_of
+from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.status import TaskPhase
 from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import RUN, World, make_world

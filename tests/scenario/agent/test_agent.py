@@ -8,9 +8,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.failpoints import VARIABLE, WRONG_HASH
+from nodeupgrade.cluster.agent_pods import VARIABLE
+from nodeupgrade.errors import Transient
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import WRONG_HASH
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import (

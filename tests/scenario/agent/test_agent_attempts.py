@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.node.journal import Mark
+from nodeupgrade.cluster.kube_api import RejectedError
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.kube import RejectedError
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.journal.journal import Mark
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded
 
 FIRST = RunId(f"{RUN}.1")
@@ -69,9 +69,7 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     def fails(moment: str) -> None:
         if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
-            executors.append(
-                executor_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
-            )
+            executors.append(units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ()))
             raise RejectedError("pods is forbidden")
 
     world.hook = fails

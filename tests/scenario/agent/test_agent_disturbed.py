@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.ports.kube import RejectedError, UnavailableError, WatchEventType
+from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError, WatchEventType
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.plan.plan import RunPlan
 from tests.doubles.node import Behaviour, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
@@ -61,7 +61,7 @@ async def test_nothing_is_begun_before_the_control_plane_heard_of_it(world: Worl
 
     assert world.runs.read_plan(FIRST) is not None
     assert world.stops == 0
-    assert executor_units.EXECUTOR not in world.node.services.active
+    assert units.EXECUTOR not in world.node.services.active
 
 
 async def test_a_task_that_vanishes_while_being_planned_is_nobodys_wish(world: World) -> None:
@@ -168,7 +168,7 @@ async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:
 
     def gone_once(_moment: str) -> None:
         if world.stops == 1 and world.moments.count("hand_over") == 1:
-            world.node.services.active.discard(executor_units.EXECUTOR)
+            world.node.services.active.discard(units.EXECUTOR)
 
     world.hook = gone_once
 
@@ -183,7 +183,7 @@ async def test_a_later_agent_starts_an_executor_that_is_gone_at_once(world: Worl
 
     def lost(moment: str) -> None:
         if moment == "sleep" and world.stops:
-            world.node.services.active.discard(executor_units.EXECUTOR)
+            world.node.services.active.discard(units.EXECUTOR)
             raise Killed
 
     world.hook = lost
@@ -205,7 +205,7 @@ async def test_an_executor_that_cannot_be_started_ends_the_run_before_it_began(
     start = world.node.services.start
 
     def refuse(unit: str, *, wait: bool = True) -> None:
-        if unit == executor_units.EXECUTOR:
+        if unit == units.EXECUTOR:
             raise StepFailed(f"systemd refuses {unit}")
         start(unit, wait=wait)
 

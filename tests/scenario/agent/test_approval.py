@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal.file import FileJournal
-from nodeupgrade.adapters.journal.runs import PLAN, RunStore
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import TaskAction, TaskSpec, approval
+from nodeupgrade.api.task.approved_settings import approval
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.node.journal.file import FileJournal
+from nodeupgrade.node.journal.runs import PLAN, RunStore
 from tests.doubles.node.containers.pods import manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from nodeupgrade.agent.host.executor_units import KUBELETS_ENVIRONMENT
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
+from nodeupgrade.node.executor.units import KUBELETS_ENVIRONMENT
 from tests.scenario.agent.guarded import Make
 from tests.scenario.agent.harness import World, untouched, upgraded
 

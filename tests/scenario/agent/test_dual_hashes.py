@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import TaskAction, approval
+from nodeupgrade.api.task.approved_settings import approval
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.kubelethash import hash_container
 from tests.doubles.node import Behaviour, pod_json

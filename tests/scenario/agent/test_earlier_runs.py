@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
-from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.own_places import STATE
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, Killed, World, quiet, untouched, upgraded
@@ -99,7 +99,7 @@ async def test_what_is_staged_for_a_run_that_goes_on_stays(world: World) -> None
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
     assert str(STATE / "runs") in status.message
     assert world.node.disk == before
-    assert executor_units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
+    assert units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
     journal.write_bytes(readable)
     to_its_end(world)
     assert world.node.disk[PROGRAM] == program(NEW)
@@ -109,7 +109,7 @@ async def test_a_run_that_needs_a_human_is_not_started_again(world: World) -> No
     """Somebody may have repaired the node meanwhile, and deleted the task as the message says."""
     await lost_in_mid_run(world)
     world.runs.report_trouble(FIRST, "the plan and the node disagree")
-    world.node.services.active.discard(executor_units.EXECUTOR)
+    world.node.services.active.discard(units.EXECUTOR)
     task_made_anew(world)
     known = len(world.node.calls.effects)
 
@@ -320,7 +320,7 @@ async def test_a_run_that_begins_just_as_it_is_called_off_comes_to_an_end(world:
     world.tick = lambda: None  # type: ignore[method-assign]
 
     def call_off(_moment: str) -> None:
-        if executor_units.EXECUTOR in world.node.services.active and world.tick is not works:
+        if units.EXECUTOR in world.node.services.active and world.tick is not works:
             world.kube.wish(action=TaskAction.ABORT)
             begins_before_it_is_stopped(world, works)
 
@@ -341,7 +341,7 @@ def begins_before_it_is_stopped(world: World, works: Callable[[], None] | None =
         for _ in range(DECISIONS):
             tick()
 
-    world.node.calls.before(f"services.stop {executor_units.EXECUTOR}", begins)
+    world.node.calls.before(f"services.stop {units.EXECUTOR}", begins)
 
 
 async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> None:

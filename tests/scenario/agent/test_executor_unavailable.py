@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
-from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.node.executor import units
 from tests.scenario.agent.harness import RUN, World, untouched
 
 FIRST = RunId(f"{RUN}.1")
@@ -18,20 +18,20 @@ FIRST = RunId(f"{RUN}.1")
 
 async def test_what_systemd_cannot_start_is_found_out_before_anything_is_touched(world: World) -> None:
     """As with a bundle on a file system that is mounted noexec."""
-    world.node.services.unstartable |= {executor_units.TRIAL, executor_units.EXECUTOR}
+    world.node.services.unstartable |= {units.TRIAL, units.EXECUTOR}
 
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EXECUTOR_UNAVAILABLE)
     assert "Permission denied" in status.message
     assert "noexec" in status.message
-    assert f"services.start {executor_units.EXECUTOR}" not in world.node.calls.effects
+    assert f"services.start {units.EXECUTOR}" not in world.node.calls.effects
     assert untouched(world)
 
 
 async def test_an_executor_that_does_not_come_is_not_waited_for(world: World) -> None:
     """What the trial has shown does not hold any more."""
-    world.node.services.unstartable.add(executor_units.EXECUTOR)
+    world.node.services.unstartable.add(units.EXECUTOR)
     world.tick = lambda: None  # type: ignore[method-assign]
 
     status = await world.serve()
@@ -57,7 +57,7 @@ async def test_a_run_that_is_called_off_before_its_first_record_is_taken_back(
     world.tick = lambda: None  # type: ignore[method-assign]
 
     def call_off(_moment: str) -> None:
-        if executor_units.EXECUTOR in world.node.services.active:
+        if units.EXECUTOR in world.node.services.active:
             world.kube.wish(**changes)
 
     world.hook = call_off
@@ -74,7 +74,7 @@ async def test_the_deadline_holds_while_the_api_server_is_away(world: World) -> 
     refused: list[str] = []
 
     def away(moment: str) -> None:
-        if executor_units.EXECUTOR in world.node.services.active and moment == "get_task":
+        if units.EXECUTOR in world.node.services.active and moment == "get_task":
             refused.append(moment)
             world.kube.ahead = timedelta(hours=2)
             raise UnavailableError("the API server does not answer")

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.guard import Guard
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.node.agent.readiness_guard import Guard
+from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node.services import SimulatedServices
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill
 from tests.scenario.agent.harness import Killed, World, quiet, untouched, upgraded

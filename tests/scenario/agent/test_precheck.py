@@ -12,9 +12,9 @@ from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import Preview, TaskPhase, TaskStatus
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, volume_on_node
+from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE, volume_on_node
+from nodeupgrade.cluster.kube_api import RejectedError
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.kube import RejectedError
 from tests.doubles.node import manifest, pod_json
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, SOURCE, Killed, World, make_world

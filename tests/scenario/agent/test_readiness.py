@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import GuardState, TaskPhase, TaskStatus
-from nodeupgrade.ports.kube import ForbiddenError
+from nodeupgrade.cluster.kube_api import ForbiddenError
 from tests.doubles.node import Behaviour
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, pod, reported
 from tests.scenario.agent.harness import NEW, Killed, World, quiet

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeupgrade.agent.task_reporter import PATIENCE_SECONDS, READ_PATIENCE_SECONDS, UnheardError
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.ports.kube import ForbiddenError, InvalidError
+from nodeupgrade.cluster.kube_api import ForbiddenError, InvalidError
+from nodeupgrade.node.agent.task_reporter import PATIENCE_SECONDS, READ_PATIENCE_SECONDS, UnheardError
 from tests.scenario.agent.harness import World, untouched, upgraded
 
 Refuses = Callable[[TaskStatus], Exception | None]

@@ -11,8 +11,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import ReportedHazard, TaskPhase
+from nodeupgrade.cluster.kube_api import ForbiddenError
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.kube import ForbiddenError
 from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world, untouched
 

@@ -10,8 +10,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.domain.node.verification import differences
+from nodeupgrade.cluster.agent_pods import RUN_LABEL
+from nodeupgrade.node.verification.verification import differences
 from tests.doubles.node import SimulatedNode, pod_json
 from tests.doubles.node.containers.runtime_restart import (
     RUNTIME_CONFIG,

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.main import main
-from nodeupgrade.ports.kube import TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from tests.golden.cli.cluster import FILES, HERE, WORLD, Cluster, objects
 from tests.golden.test_hash_cli import inspected
 

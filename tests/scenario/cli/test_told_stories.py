@@ -15,18 +15,20 @@ from rich.console import Console, RenderableType
 
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import read_fleet
+from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import CannotError
+from nodeupgrade.cli.reports.failures import failures
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
-from nodeupgrade.cli.reports.overview import failures, overview
+from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, node, status
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
-from nodeupgrade.domain.rollout.membership import view_rollout
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.ports.kube import NODES, TASKS
+from nodeupgrade.cli.screens.failures import by_reason
+from nodeupgrade.cluster.kube_api import NODES, TASKS
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.fleet.actions import Admit, FreeSlot
+from nodeupgrade.fleet.decide.membership import view_rollout
+from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
@@ -54,7 +56,7 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
         assert seen.document()["name"] in draw(status.one(seen, scene.now))
         assert (seen.status.phase or "Pending") in status.line(seen)
         failed = failures(upgrade, tasks)
-        draw(status.by_reason(upgrade.name, failed, scene.now))
+        draw(by_reason(upgrade.name, failed, scene.now))
         counts = upgrade.status.counts
         assert len(failed) >= counts.failed + counts.rolled_back + counts.rollback_failed
     for task in tasks:

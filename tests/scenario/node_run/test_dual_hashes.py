@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.report import RunReport, as_left, as_planned
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import Refused
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.run.report import RunReport, as_left, as_planned
+from nodeupgrade.node.verification.verification import differences
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json, supervise
 from tests.doubles.node.dual_hash import LISTED, LONG, OLD_ONES, PATCHED, hashes, mixed
 from tests.doubles.node.kubelet import PROGRAM, program

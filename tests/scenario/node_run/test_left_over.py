@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.runtimes.inventory import ContainerState
 from tests.doubles.node import plan_for
 from tests.doubles.node.containers.records import Stored
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story

@@ -7,9 +7,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.journal import Mark, Outcome, Record, parse
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.engine.node.node import LEASE_KEEPER
+from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
+from nodeupgrade.node.node import LEASE_KEEPER
+from nodeupgrade.node.run.report import RunReport
 from tests.doubles.node import Behaviour, Crash, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story
 

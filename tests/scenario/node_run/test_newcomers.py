@@ -7,14 +7,14 @@ import pytest
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.hash_rewriting import newcomers
-from nodeupgrade.domain.node.journal import Mark, Outcome, parse
-from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 

@@ -10,13 +10,13 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.inventory import ContainerState
+from nodeupgrade.node.verification.verification import differences
 from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, SICKENS_SECONDS, STATE, program, state

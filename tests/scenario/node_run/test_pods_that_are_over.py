@@ -6,9 +6,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.journal import Mark, Outcome, parse
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.runtimes.inventory import ContainerState
 from tests.doubles.node import Behaviour, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import while_settling

@@ -8,20 +8,20 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Mark, Outcome, parse
-from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.rescue import script
 from tests.doubles.node.calls import Moment
 from tests.doubles.node.supervisor import supervise
 from tests.scenario.node_run.test_node_run import Story, story
 
-UNITS = (EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER, LEASE_KEEPER, SHIELD)
+UNITS = (EXECUTOR, DEAD_MAN_TIMER, script.TIMER, LEASE_KEEPER, SHIELD)
 
 
-@pytest.mark.parametrize("unit", [EXECUTOR, DEAD_MAN_TIMER, rescue_script.TIMER])
+@pytest.mark.parametrize("unit", [EXECUTOR, DEAD_MAN_TIMER, script.TIMER])
 def test_without_what_brings_a_lost_executor_back_the_kubelet_is_not_stopped(unit: str) -> None:
     """A tool that removes unit files takes effect at the next daemon-reload, which may be ours."""
     it = story()

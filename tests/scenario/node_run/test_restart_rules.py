@@ -7,9 +7,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.run.report import RunReport
 from tests.doubles.node import plan_for, pod_json
 from tests.doubles.node.containers.runtime import KILLED, TERMINATED
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story

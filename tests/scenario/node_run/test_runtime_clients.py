@@ -8,14 +8,14 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
-from nodeupgrade.domain.node.journal import Outcome, parse
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run_status import run_status
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
+from nodeupgrade.node.journal.journal import Outcome, parse
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.description import RuntimeKind
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Crash, Moment, plan_for
 from tests.doubles.node.containers.runtime_restart import REMEMBERING, STOPPING
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story

@@ -11,13 +11,13 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Mark, Outcome, parse
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
-from nodeupgrade.engine.node.evidence import LOOK_SECONDS
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.evidence import LOOK_SECONDS
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment
 from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story

@@ -6,12 +6,12 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, parse
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, parse
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RuntimeCall
 from tests.doubles.node import Behaviour, Crash
 from tests.doubles.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story

@@ -9,12 +9,12 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.status import ManifestUid, TaskStatus
-from nodeupgrade.domain.node.derived_uids import RECORD
-from nodeupgrade.domain.node.journal import parse
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run_status import run_status
-from nodeupgrade.domain.node.shield import Shielded
-from nodeupgrade.domain.node.static_pod_uids import COMMENT, pin, unpin
+from nodeupgrade.node.journal.journal import parse
+from nodeupgrade.node.plan.derived_uids import RECORD
+from nodeupgrade.node.plan.manifest_uid import COMMENT, pin, unpin
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.shield.rules import Shielded
+from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.containers.pods import MANIFESTS
 

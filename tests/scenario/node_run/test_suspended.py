@@ -4,9 +4,9 @@ from functools import partial
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.journal import Mark, Outcome
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.engine.node.facts import runtime
+from nodeupgrade.node.facts import runtime
+from nodeupgrade.node.journal.journal import Mark, Outcome
+from nodeupgrade.node.plan.plan import Limits
 from tests.doubles.node import Behaviour
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 from tests.doubles.node.kubelet import SICKENS_SECONDS

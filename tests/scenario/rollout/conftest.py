@@ -4,10 +4,10 @@ from datetime import datetime
 
 import pytest
 
-from nodeupgrade.domain.rollout.actions import Admit, FreeSlot
-from nodeupgrade.domain.rollout.planner import Plan, plan
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout import rollout_controller
+from nodeupgrade.fleet.actions import Admit, FreeSlot
+from nodeupgrade.fleet.controllers import rollout_controller
+from nodeupgrade.fleet.decide.planner import Plan, plan
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
 def checked_plan(fleet: FleetSnapshot, now: datetime) -> Plan:

@@ -8,18 +8,18 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
-from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.rollout.health import HealthObservation
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.ports.kube import CONFIGMAPS, CRON_JOBS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, CRON_JOBS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.fleet.actions import Hold, NodeAction, Wait
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
+from nodeupgrade.fleet.health.checks import HealthObservation
+from nodeupgrade.sources.allowlist import Allowed
 from tests.doubles.kube import InMemoryKube, merged
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.doubles.passes import Passes

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.rollout.health import HealthObservation, HealthReading, HealthState, reading_after
-from nodeupgrade.ports.health import HealthSource
+from nodeupgrade.fleet.health.checks import HealthObservation, HealthReading, HealthState, reading_after
+from nodeupgrade.fleet.health.evaluation import HealthSource
 
 HOLDS = HealthObservation(state=HealthState.HOLDING)
 COMES_TO = {

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.values import parse_duration
 
 STORIES = {path.stem: path for path in sorted((Path(__file__).parent / "stories").glob("*.txt"))}
 """Their files, by name."""

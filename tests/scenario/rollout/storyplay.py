@@ -9,12 +9,13 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.values import render_duration
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.rollout.actions import (
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.fleet.actions import (
     AddFinalizer,
     Claim,
     Cordon,
@@ -30,10 +31,9 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
     WriteStatus,
 )
-from nodeupgrade.domain.rollout.admission_checks import PATIENCE
-from nodeupgrade.domain.rollout.failures import next_look
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
+from nodeupgrade.fleet.decide.failures import next_look
+from nodeupgrade.fleet.decide.state_checks import PATIENCE
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube, merged
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
 from tests.scenario.rollout.scripted_health import COMES_TO

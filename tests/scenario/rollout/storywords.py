@@ -1,6 +1,6 @@
 """How decisions are told in stories."""
 
-from nodeupgrade.domain.rollout.actions import Claim, NodeAction, Reopen
+from nodeupgrade.fleet.actions import Claim, NodeAction, Reopen
 from tests.doubles.kube_fleet import Part
 
 PARTS = {

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, NotFoundError
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 

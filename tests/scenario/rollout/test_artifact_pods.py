@@ -6,9 +6,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.domain.agent_pods import COMPONENT_LABEL
-from nodeupgrade.engine.rollout.agent_pod import ARTIFACT_CONTAINER, KEEPER_CONTAINER
-from nodeupgrade.ports.kube import PODS, TASKS
+from nodeupgrade.cluster.agent_pods import COMPONENT_LABEL
+from nodeupgrade.cluster.kube_api import PODS, TASKS
+from nodeupgrade.fleet.agents.manifests import ARTIFACT_CONTAINER, KEEPER_CONTAINER
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 

@@ -11,10 +11,10 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import RunVerdict
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.actions import CreateAgent
-from nodeupgrade.domain.rollout.backoff import after
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
-from nodeupgrade.ports.kube import PODS, TASKS
+from nodeupgrade.cluster.kube_api import PODS, TASKS
+from nodeupgrade.fleet.actions import CreateAgent
+from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
+from nodeupgrade.fleet.backoff import after
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout import harness
 from tests.scenario.rollout.harness import NAMESPACE, START, Scene

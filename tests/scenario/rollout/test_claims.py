@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import planner
-from nodeupgrade.ports.kube import TASKS, RejectedError
+from nodeupgrade.cluster.kube_api import TASKS, RejectedError
+from nodeupgrade.fleet.decide import claims
 from tests.scenario.rollout.harness import Scene
 
 FLEET, AT_ONCE = 9, 2
 
 
 async def staged(monkeypatch: pytest.MonkeyPatch, **spec: Any) -> Scene:
-    monkeypatch.setattr(planner, "WRITES_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(claims, "WRITES_AT_ONCE", AT_ONCE)
     scene = Scene()
     for number in range(FLEET):
         await scene.fleet.add_node(f"node-{number}")

@@ -17,14 +17,15 @@ from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.informer import Timing
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.doubles.passes import snapshots_of
@@ -83,7 +84,7 @@ class Operator:
 
     def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
         self.dice = kube.dice
-        fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
+        fleet = InformedFleet(kube, NAMESPACE, read_upgrade, timing=Timing(patience=0.0, list_timeout=10.0))
         snapshots = snapshots_of(
             WriteThrough(kube, fleet),
             AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"),

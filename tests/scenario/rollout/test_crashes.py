@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.snapshots import RolloutMemory
-from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
+from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, NotFoundError
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers.actuator import Actuator
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.snapshots import RolloutMemory
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import decisions, snapshots_of
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene

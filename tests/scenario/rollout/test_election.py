@@ -10,10 +10,10 @@ from typing import TypeVar
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.kube_api import LEASES, Resource, UnavailableError
 from nodeupgrade.controlplane.manager import lead
-from nodeupgrade.domain.election import DURATION, RETRY
-from nodeupgrade.engine.election import LEASE_NAME, ElectionClock, Elector
-from nodeupgrade.ports.kube import LEASES, Resource, UnavailableError
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, ElectionClock, Elector
+from nodeupgrade.fleet.leadership.election import DURATION, RETRY
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.virtual_time import run
 from tests.scenario.rollout.harness import NAMESPACE, START

@@ -10,9 +10,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.rollout.actions import RaiseGuard
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
+from nodeupgrade.fleet.actions import RaiseGuard
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Scene

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES
 from tests.scenario.rollout.harness import START, Scene
 
 HOLD = "nodeupgrade.dev/hold"

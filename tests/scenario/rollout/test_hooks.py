@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task.spec import HookResult, Verdict
-from nodeupgrade.ports.kube import CRON_JOBS, JOBS, PODS, UPGRADES, ForbiddenError, RejectedError, Resource
+from nodeupgrade.api.task.spec import HookResult
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.cluster.kube_api import CRON_JOBS, JOBS, PODS, UPGRADES, ForbiddenError, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene, cron_job

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.engine.informer import Timing
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.controllers.result import Result
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.doubles.passes import Passes
@@ -31,7 +32,7 @@ class Lagging(WriteThrough):
     """An API server whose watches tell nothing until they are allowed to; lists are as fresh as ever."""
 
     def __init__(self, kube: TypedKube, allowed: int) -> None:
-        super().__init__(kube, InformedFleet(kube, NAMESPACE))
+        super().__init__(kube, InformedFleet(kube, NAMESPACE, read_upgrade))
         self._allowed = allowed
         self._more = asyncio.Event()
         self.lists_of_upgrades = 0
@@ -71,7 +72,7 @@ class Operator:
     def __post_init__(self) -> None:
         self.source = Lagging(self.kube, self.allowed)
         timing = Timing(patience=0.0, list_timeout=10.0)
-        self.fleet = InformedFleet(self.source, NAMESPACE, on_change=self.changed.append, timing=timing)
+        self.fleet = InformedFleet(self.source, NAMESPACE, read_upgrade, on_change=self.changed.append, timing=timing)
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         self.rollouts = Passes(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
 

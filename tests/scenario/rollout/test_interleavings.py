@@ -7,20 +7,10 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.controlplane import workers
-from nodeupgrade.domain.rollout.actions import GuardParameters
-from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout import actuator
-from nodeupgrade.engine.rollout.actuator import MOST_WAITING
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.queue import NodeKey, Queues
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     EVENTS,
     JOBS,
     TASKS,
@@ -32,6 +22,16 @@ from nodeupgrade.ports.kube import (
     Resource,
     UnavailableError,
 )
+from nodeupgrade.controlplane import workers
+from nodeupgrade.fleet.actions import GuardParameters
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers import plan_writer
+from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
+from nodeupgrade.fleet.controllers.event_keys import NodeKey, Queues
+from nodeupgrade.fleet.controllers.event_recorder import MOST_WAITING
+from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
+from nodeupgrade.fleet.metrics.metrics import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import flushed, snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene
@@ -319,8 +319,8 @@ async def claiming(nodes: int) -> tuple[SlowClaims, Controllers]:
 
 async def test_claims_that_were_not_begun_are_left_to_the_next_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, own = await claiming(12)
-    monkeypatch.setattr(actuator, "TASKS_AT_ONCE", 1)
-    monkeypatch.setattr(actuator, "BEGIN_SECONDS", 0.1)
+    monkeypatch.setattr(plan_writer, "TASKS_AT_ONCE", 1)
+    monkeypatch.setattr(plan_writer, "BEGIN_SECONDS", 0.1)
     kube.seconds = 0.04
     done = await own.rollouts.reconcile(NAME)
     assert 0 < len(await kube.list(TASKS)) < 12
@@ -330,7 +330,7 @@ async def test_claims_that_were_not_begun_are_left_to_the_next_plan(monkeypatch:
 
 async def test_a_claim_that_is_not_answered_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     kube, own = await claiming(3)
-    monkeypatch.setattr(actuator, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(plan_writer, "PATIENCE_SECONDS", 0.05)
     kube.hanging = frozenset({"node-1"})
     async with asyncio.timeout(30):
         await own.rollouts.reconcile(NAME)

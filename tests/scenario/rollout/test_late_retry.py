@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import TaskAction, UpgradeRef, Verdict
+from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
-from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.rollout.actions import Admit, Claim, Refuse, Reopen
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES
+from nodeupgrade.api.values import NodeName, RunId, Verdict
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES
+from nodeupgrade.fleet.actions import Admit, Claim, Refuse, Reopen
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.sources.allowlist import Allowed
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene

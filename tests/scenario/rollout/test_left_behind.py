@@ -3,8 +3,8 @@
 import pytest
 
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
-from nodeupgrade.domain.rollout.actions import RestoreCordon
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
+from nodeupgrade.fleet.actions import RestoreCordon
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 

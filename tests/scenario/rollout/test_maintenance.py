@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import NODES, UPGRADES, RejectedError, Resource
+from nodeupgrade.cluster.kube_api import NODES, UPGRADES, RejectedError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

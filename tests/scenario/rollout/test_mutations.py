@@ -6,24 +6,26 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout import (
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide import (
     admission,
     admission_checks,
     budgets,
     failures,
     gates,
-    guard,
-    health,
+    phase,
+    request_checks,
     upgrade_status,
     verdict,
     waves,
 )
-from nodeupgrade.domain.rollout.budgets import Budget
-from nodeupgrade.domain.rollout.conditions import overdue
-from nodeupgrade.domain.rollout.gates import Gate
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.fleet.decide.budgets import Budget
+from nodeupgrade.fleet.decide.conditions import overdue
+from nodeupgrade.fleet.decide.gates import Gate
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.guard import lifecycle
+from nodeupgrade.fleet.health import checks
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelet import history, probe_delay
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
@@ -49,7 +51,7 @@ def without_gate(rule: Gate) -> Mutation:
 
 def without_required_guard(patch: pytest.MonkeyPatch) -> None:
     others = tuple(
-        each for each in admission_checks.BEFORE_PODS if each is not admission_checks.required_guard_is_possible
+        each for each in admission_checks.BEFORE_PODS if each is not request_checks.required_guard_is_possible
     )
     patch.setattr(admission, "BEFORE_PODS", others)
 
@@ -65,7 +67,7 @@ def with_property(name: str, function: Callable[[RolloutView], Any]) -> Mutation
 
 
 def awaited_from_the_beginning(rollout: RolloutView) -> Finding | None:
-    return health.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, None)
+    return checks.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, None)
 
 
 def _known(rollout: RolloutView) -> tuple[Any, ...]:
@@ -102,11 +104,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(probe_delay, "is_guarded", lambda _verify, _target: False), "guarded_run"),
-    "a guard narrowed": (with_function(guard, "_kubelet_runs", lambda _status: False), "guarded_run"),
+    "a guard narrowed": (with_function(lifecycle, "_kubelet_runs", lambda _status: False), "guarded_run"),
     "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods, _now: ""), "guard_not_installed"),
-    "a guard lifted": (with_function(guard, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
+    "a guard lifted": (with_function(lifecycle, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
-        with_function(guard, "_kubelet_runs", lambda _status: True),
+        with_function(lifecycle, "_kubelet_runs", lambda _status: True),
         "guard_is_raised_again_for_the_way_back",
     ),
     "no guard from 1.35 on": (
@@ -129,11 +131,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (
-        with_property("ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_property("ended_by", lambda rollout: checks.ending(*_known(rollout))),
         "health_check_fails_before_the_first_node",
     ),
     "what ended the rollout stays": (
-        with_property("ended_by", lambda rollout: health.ending(*_known(rollout))),
+        with_property("ended_by", lambda rollout: checks.ending(*_known(rollout))),
         "health_check_ends_the_rollout",
     ),
     "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
@@ -152,7 +154,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "machine_dies_in_mid_run",
     ),
     "timeouts with nodes in flight": (
-        with_function(upgrade_status, "_late", lambda _rollout, _decision, _done: None),
+        with_function(phase, "_late", lambda _rollout, _decision, _done: None),
         "timeout_passes_with_a_node_in_flight",
     ),
     "failures on record": (

@@ -11,11 +11,12 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.actions import FreeSlot, Wait
-from nodeupgrade.engine.rollout import snapshots
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.ports.kube import NODES, UPGRADES, UnavailableError
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import NODES, UPGRADES, UnavailableError
+from nodeupgrade.fleet.actions import FreeSlot, Wait
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.controllers import snapshots
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, snapshots_of
 from tests.scenario.rollout.harness import NAMESPACE, Scene
@@ -211,7 +212,7 @@ async def test_a_plan_admits_no_node_that_is_refused_because_of_its_pods(nodes: 
 async def test_to_read_again_for_an_older_state_waits_for_nothing_later() -> None:
     """A write of the status meanwhile has shown that everything known is as new as what it names."""
     scene = await stage(1)
-    fleet, before = InformedFleet(scene.kube, NAMESPACE), await scene.upgrade(NAME)
+    fleet, before = InformedFleet(scene.kube, NAMESPACE, read_upgrade), await scene.upgrade(NAME)
     after = await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"seen": "yes"}}})
     fleet.learn(UPGRADES, after)
     async with asyncio.timeout(60):

@@ -12,8 +12,8 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.skew_recording import comparable, restored

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.kube_api import EVENTS, TASKS, UPGRADES
 from nodeupgrade.controlplane import workers
-from nodeupgrade.domain.rollout import flight, planner
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout import node_controller, queue, rollout_controller
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.ports.kube import EVENTS, TASKS, UPGRADES
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers import event_keys, node_controller, queue, rollout_controller
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.decide import flight, planner
+from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import merged
 from tests.doubles.passes import snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE, Scene
@@ -56,7 +56,7 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         (queue, "LONGEST_BACKOFF_SECONDS"),
     ):
         monkeypatch.setattr(module, pause, 0.01)
-    queues = queue.Queues()
+    queues = event_keys.Queues()
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
     operator = build_controllers(
         snapshots_of(scene.kube, agents), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight

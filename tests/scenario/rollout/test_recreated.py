@@ -1,6 +1,6 @@
 """A rollout that has static pods replaced: told apart from restarts, and never as if nothing had been restarted."""
 
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.test_guard import stage, until
 

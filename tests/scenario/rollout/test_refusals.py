@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 

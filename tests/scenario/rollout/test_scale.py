@@ -10,15 +10,16 @@ import pytest
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import RunVerdict, TaskAction, Verdict
+from nodeupgrade.api.task.spec import RunVerdict, TaskAction
 from nodeupgrade.api.upgrade.object import FINALIZER, parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus
-from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.nodes import NodeView, view_node
-from nodeupgrade.domain.rollout import planner
-from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
-from nodeupgrade.domain.rollout.planner import WRITES_AT_ONCE, plan
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.cluster.nodes import NodeView, view_node
+from nodeupgrade.fleet.actions import Admit, Claim, WriteStatus
+from nodeupgrade.fleet.decide import claims
+from nodeupgrade.fleet.decide.claims import WRITES_AT_ONCE
+from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import check_status, upgrade_object
@@ -89,7 +90,7 @@ def planned(snapshot: FleetSnapshot) -> tuple[FleetSnapshot, UpgradeStatus]:
         for number in range(5):
             if number == 3:  # it would go on like that; for a test, once is enough
                 assert len(snapshot.tasks) == min(2 * WRITES_AT_ONCE, len(snapshot.nodes))
-                patched.setattr(planner, "WRITES_AT_ONCE", NODES)
+                patched.setattr(claims, "WRITES_AT_ONCE", NODES)
             snapshot, status = after(snapshot, NOW + timedelta(seconds=number))
     assert len(snapshot.tasks) == len(snapshot.nodes)
     return snapshot, status

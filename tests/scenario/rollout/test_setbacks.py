@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.upgrade.status import Condition
-from nodeupgrade.domain.rollout.actions import Cordon
-from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
-from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
+from nodeupgrade.cluster.kube_api import (
+    EVENTS,
+    NODES,
+    TASKS,
+    UPGRADES,
+    ForbiddenError,
+    RejectedError,
+    UnavailableError,
+)
+from nodeupgrade.fleet.actions import Cordon
+from nodeupgrade.fleet.backoff import LONGEST, SHORTEST, after, rest
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import START, Scene
 

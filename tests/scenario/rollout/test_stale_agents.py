@@ -6,9 +6,9 @@ import pytest
 
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
-from nodeupgrade.engine.rollout.sweep import UNDOUBTED
-from nodeupgrade.ports.kube import PODS, TASKS
+from nodeupgrade.cluster.kube_api import PODS, TASKS
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod
+from nodeupgrade.fleet.agents.strays import UNDOUBTED
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 

@@ -2,9 +2,9 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.membership import view_rollout
-from nodeupgrade.domain.rollout.node_state import Place
-from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
+from nodeupgrade.fleet.decide.membership import view_rollout
+from nodeupgrade.fleet.decide.node_state import Place
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 

@@ -8,13 +8,21 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
-from nodeupgrade.domain.election import term_of
-from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
-from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.snapshots import RolloutMemory
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
+from nodeupgrade.cluster.kube_api import (
+    NODES,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    NotLeadingError,
+    RejectedError,
+    Resource,
+)
+from nodeupgrade.fleet.actions import NodeAction, StartTask, WriteStatus
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers.actuator import Actuator
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.snapshots import RolloutMemory
+from nodeupgrade.fleet.leadership.term import term_of
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, decisions, snapshots_of
 from tests.scenario.rollout.harness import NAMESPACE, Scene

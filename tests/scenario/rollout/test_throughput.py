@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_upgrade
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import EVENTS, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.controlplane.workers import reconcile_for_ever
-from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
-from nodeupgrade.engine.informer import Timing
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import build_controllers
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
-from nodeupgrade.engine.rollout.queue import Queues
-from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
-from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.event_keys import Queues
+from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
+from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME, NODE_LOOK
+from nodeupgrade.fleet.metrics.metrics import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_agents import SimulatedAgents
 from tests.doubles.kube_fleet import FleetSimulator
@@ -103,7 +104,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     kube.near, kube.round_trip, kube.written, kube.made = near, round_trip, Counter(), Counter()
 
     queues, timing = Queues(), Timing(monotonic=loop.time)
-    fleet = InformedFleet(kube, NAMESPACE, on_change=queues.node_changed, timing=timing)
+    fleet = InformedFleet(kube, NAMESPACE, read_upgrade, on_change=queues.node_changed, timing=timing)
     writing, agents = WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     guard = GuardWriter(writing, NAMESPACE, GATHERING_SECONDS)
     snapshots = Snapshots(writing, agents, fleet, guard, NoHealth(), recent_seconds=RECENT_SECONDS, clock=loop.time)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, Resource
+from nodeupgrade.cluster.kube_api import NODES, Resource
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.errors import NodeUpgradeError
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import Scene

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.rollout.snapshots import Snapshots
-from nodeupgrade.ports.kube import TASKS, ConflictError, Resource, UnavailableError
+from nodeupgrade.cluster.kube_api import TASKS, ConflictError, Resource, UnavailableError
+from nodeupgrade.fleet.controllers.snapshots import Snapshots
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.test_takeover import at_work

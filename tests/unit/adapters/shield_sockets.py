@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from nodeupgrade.adapters.shield.socket import Exchange
+from nodeupgrade.node.shield.socket_exchange import Exchange
 
 RUNTIME, SHIELD = "containerd.sock", "nodeupgrade-shield.sock"
 KEPT = "nodeupgrade-runtime.sock"

@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.callers import UNKNOWN, Front, described
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.shield.caller_names import UNKNOWN, described
+from nodeupgrade.node.shield.door import Front
 
 SIZE = 8 * 1024 * 1024
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -10,12 +10,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.proc.sockets import UnixSocket, clients, listening, unix_sockets
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.runtime import RuntimeClients, RuntimeProcess
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.processes.unix_sockets import UnixSocket, unix_sockets
+from nodeupgrade.node.runtimes.description import RuntimeProcess
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
+from nodeupgrade.node.runtimes.socket_clients import clients, listening
+from nodeupgrade.node.runtimes.socket_users import RuntimeClients
 
 ID = ContainerId("a" * 64)
 OTHER = ContainerId("b" * 64)

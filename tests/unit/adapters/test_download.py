@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.artifacts import download
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.rollout.download_addresses import Reach
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.artifacts.download import download
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.sources.download_addresses import Reach
 
 CONTENT = b"kubelet" * 1000
 DIGEST = Digest(hashlib.sha256(CONTENT).hexdigest())
@@ -214,7 +214,7 @@ def test_no_redirect_leads_there(server: Server, target: Path, monkeypatch: pyte
 def test_the_nodes_own_address_is_asked_only_if_it_is_listed(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodeupgrade.domain.rollout.download_addresses.address_inside", lambda _address: None)
+    monkeypatch.setattr("nodeupgrade.sources.download_addresses.address_inside", lambda _address: None)
     with pytest.raises(Refused, match="the node's own"):
         download(server.url, target, DIGEST, Reach(), attempts=1)
     assert server.requests == 0

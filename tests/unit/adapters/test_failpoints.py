@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, FIRST_REWRITTEN, VARIABLE, WRONG_HASH
+from nodeupgrade.cluster.agent_pods import VARIABLE
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, FIRST_REWRITTEN, WRONG_HASH
+from nodeupgrade.node.failpoints.interruption import failpoints, plan_failpoint
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 OTHER = next(name for name in FAILPOINTS if name != FIRST_REWRITTEN)
@@ -59,7 +60,11 @@ def test_it_hangs_until_it_is_released(tmp_path: Path) -> None:
 
 def test_the_process_is_killed(tmp_path: Path) -> None:
     (tmp_path / FIRST_REWRITTEN).write_text("kill")
-    code = "import sys; from nodeupgrade.adapters.failpoints import *; failpoints({VARIABLE: sys.argv[1]})(sys.argv[2])"
+    code = (
+        "import sys\n"
+        "from nodeupgrade.node.failpoints.interruption import *\n"
+        "failpoints({VARIABLE: sys.argv[1]})(sys.argv[2])"
+    )
 
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path), FIRST_REWRITTEN], check=False, timeout=600)
 

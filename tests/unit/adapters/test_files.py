@@ -9,13 +9,13 @@ from typing import cast
 
 import pytest
 
-from nodeupgrade.adapters.files import atomic
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.files.opening import resolve
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.engine.node.facts.kubelet_files import manifests
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.host.files import atomic
+from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.resolving import resolve
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal.file import FileJournal, read_journal
-from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
-from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.journal import Journal, Mark, Record, render
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.ports.journal import BusyError
+from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.node.journal.file import FileJournal, read_journal
+from nodeupgrade.node.journal.journal import Journal, Mark, Record, render
+from nodeupgrade.node.journal.run_store import BusyError
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.plan.plan import RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.proc.sockets import listener, open_listener
-from nodeupgrade.domain.errors import Transient
+from nodeupgrade.errors import Transient
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.runtimes.socket_listener import listener, open_listener
 
 LISTENING = """
     import socket, sys

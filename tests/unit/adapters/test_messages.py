@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 

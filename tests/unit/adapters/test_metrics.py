@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from nodeupgrade.adapters.metrics import METRICS, NAMED_NODES, Metrics, State, served
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import TaskAction, began_at
+from nodeupgrade.api.task.run_id import began_at
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import HashCensus, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.engine.informer import Informer, Relist
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.fleet.caches.informer import Relist
+from nodeupgrade.fleet.caches.object_cache import Informer
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.metrics.definitions import METRICS, NAMED_NODES
+from nodeupgrade.fleet.metrics.metrics import Metrics, State, served
 from tests.doubles.kube_fleet import Part
 from tests.scenario.agent.given import upgrade_task
 from tests.scenario.rollout.harness import Scene

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.files.opening import opened, real
+from nodeupgrade.node.host.files.opening import opened, real
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.packages import NodePackages
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.processes.processes import ProcessTable
 
 NOBODY = "file /usr/bin/kubelet is not owned by any package"
 

@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable, parse_stat
-from nodeupgrade.domain.errors import Inconsistent, StepFailed, Transient
-from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.errors import Inconsistent, StepFailed, Transient
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable, parse_stat
+from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.running_kubelet.process import HostKubelet
 
 TAIL = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 176946 1000 10"
 

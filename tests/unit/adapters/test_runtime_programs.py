@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import ContainerdProgram
-from nodeupgrade.adapters.crio.restart import CrioProgram
-from nodeupgrade.adapters.docker.restart import DockerdProgram
-from nodeupgrade.adapters.proc.processes import NodeProgram
-from nodeupgrade.domain.errors import TimedOut
+from nodeupgrade.errors import TimedOut
+from nodeupgrade.node.host.processes.programs import NodeProgram
+from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
+from nodeupgrade.node.runtimes.crio.next_start import CrioProgram
+from nodeupgrade.node.runtimes.docker.next_start import DockerdProgram
 
 CRIO = "crio version 1.33.13\nVersion:        1.33.13\nGitCommit:      unknown\n"
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal.file import FileJournal, read_journal
-from nodeupgrade.adapters.journal.runs import RunStore
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.journal import Journal, Mark, Record
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.journal.file import FileJournal, read_journal
+from nodeupgrade.node.journal.journal import Journal, Mark, Record
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 SECRET, AS_STORED = b"PASSWORD=swordfish", b"UEFTU1dPUkQ9c3dvcmRmaXNo"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.shield.records import ShieldRecords
 from nodeupgrade.api.values import AwakeTime
-from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
+from nodeupgrade.node.shield.records import ShieldRecords
+from nodeupgrade.node.shield.rules import REFUSED, RefusedCall
 
 CALL = RefusedCall(at="now", monotonic=5.0, method="StopContainer", instance="c1", label="a/web/c", wanted="stop")
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.systemd import systemctl
-from nodeupgrade.adapters.systemd.fence import Fence
-from nodeupgrade.adapters.systemd.manager import LOG_LINES, SystemdManager, output_of
-from nodeupgrade.adapters.systemd.systemctl import (
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd import systemctl
+from nodeupgrade.node.host.systemd.fence import Fence
+from nodeupgrade.node.host.systemd.manager import LOG_LINES, SystemdManager, output_of
+from nodeupgrade.node.host.systemd.properties import (
     assignments_of,
     command_of,
     commands_of,
@@ -18,7 +19,6 @@ from nodeupgrade.adapters.systemd.systemctl import (
     program_of,
     start_line_of,
 )
-from nodeupgrade.domain.errors import StepFailed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.systemd.systemctl import has_unread
+from nodeupgrade.node.host.systemd.unloaded_units import has_unread
 
 UNIT = "kubelet.service"
 READ = "/lib/systemd/system/kubelet.service"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.systemd.watchdog import FEEDS, Watchdog, WatchedClock
+from nodeupgrade.node.host.systemd.watchdog import FEEDS, Watchdog, WatchedClock
 from tests.doubles.node.timeline import SimulatedClock, Timeline
 
 SECONDS = 0.4

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from nodeupgrade.adapters.notifications import Webhooks, rendered
 from nodeupgrade.api.configuration import NoticeFormat, Receiver
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.rollout.events import Notice
-from nodeupgrade.ports.health import DeliveryError
+from nodeupgrade.fleet.notices.delivery import DeliveryError
+from nodeupgrade.fleet.notices.formats import rendered
+from nodeupgrade.fleet.notices.notice import Notice
+from nodeupgrade.fleet.notices.webhooks import Webhooks
 
 NOTICE = Notice(
     id="abc",

@@ -14,11 +14,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.shield.socket import HostShield
-from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.shield.socket_exchange import HostShield
 from tests.unit.domain.node.shielded import WEB, container, container_of, shielded_plan
 
 STOP_WEB = pb.StopContainerRequest(container_id=container_of(WEB)).SerializeToString()
@@ -50,7 +50,7 @@ class Rig:
         """Start the process and wait until it has notified systemd, or ended."""
         self.own.mkdir(exist_ok=True)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "nodeupgrade.agent.host.shield", "--socket", str(self.path),
+            sys.executable, "-m", "nodeupgrade.node.shield.process", "--socket", str(self.path),
             "--runs", str(self.directory / "runs"), "--state", str(self.directory), "--patience", str(patience),
             env=os.environ | {"NOTIFY_SOCKET": str(self.directory / "notify"), "RUNTIME_DIRECTORY": str(self.own)},
         )  # fmt: skip

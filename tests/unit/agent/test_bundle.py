@@ -10,16 +10,17 @@ from pathlib import Path, PurePath, PurePosixPath
 import pytest
 
 import nodeupgrade
-from nodeupgrade.adapters.bundle import build, store
-from nodeupgrade.adapters.files.opening import copy
-from nodeupgrade.agent.host import executor_units
-from nodeupgrade.domain import bundle
-from nodeupgrade.ports.artifacts import CopyError
+from nodeupgrade import bundle
+from nodeupgrade.node import exit_codes
+from nodeupgrade.node.bundle import build, store
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.host.files.copy_error import CopyError
+from nodeupgrade.node.host.files.opening import copy
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
 THE_PROGRAMS = (
-    "import nodeupgrade.agent.host.executor, nodeupgrade.agent.host.lease_keeper, nodeupgrade.agent.host.shield, "
-    "nodeupgrade.agent.copy"
+    "import nodeupgrade.node.executor.process, nodeupgrade.node.lease_keeper.process, nodeupgrade.node.shield.process, "
+    "nodeupgrade.node.agent.copy"
 )
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root directory needs root")
 
@@ -100,11 +101,11 @@ def test_what_no_program_on_the_host_needs_stays_out(empty_root: Path, package: 
 @AS_ROOT
 def test_the_executor_starts_from_it(empty_root: Path) -> None:
     """As systemd tries it out: it says that it is able, and nothing else that can go wrong ends like that."""
-    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR, executor_units.TRY_OUT)
+    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR, units.TRY_OUT)
 
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
-    assert seen.returncode == executor_units.EXIT_ABLE, seen.stderr
+    assert seen.returncode == exit_codes.EXIT_ABLE, seen.stderr
 
 
 @AS_ROOT

@@ -6,16 +6,15 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.journal.file import FileJournal
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent import cleanup
-from nodeupgrade.agent.cleanup import StillNeededError, look, remove
-from nodeupgrade.agent.settings import RUNS, STATE
-from nodeupgrade.domain.node.packages import STATUS, Package
-from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
-from nodeupgrade.engine.node.facts.own_places import PROGRAM_PLACES
-from nodeupgrade.wiring.node import host_from_pod
+from nodeupgrade.node.agent import cleanup
+from nodeupgrade.node.agent.cleanup import StillNeededError, look, remove
+from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.dpkg import STATUS, Package
+from nodeupgrade.node.journal.file import FileJournal
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
+from nodeupgrade.node.wiring import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT
 from tests.crash.harness import DPKG, PACKAGE, PACKAGES
 from tests.doubles.node import SimulatedNode, plan_for, pod_json

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.journal.runs import RunStore
-from nodeupgrade.agent.host import executor, executor_units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
-from nodeupgrade.domain.node.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.engine.node.node import Node
+from nodeupgrade.node import exit_codes
+from nodeupgrade.node.executor import process, units
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import Limits, RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import STAGED
@@ -32,9 +33,9 @@ class Host:
         self.plan = plan_for(self.node, NEW, run=RUN, limits=Limits(settle=2.0))
         self.runs = RunStore(self.root)
         self.ready_after: list[int] = []
-        monkeypatch.setattr(executor, "RUNS", self.root)
-        monkeypatch.setattr(executor, "notify_ready", self._ready)
-        monkeypatch.setattr("nodeupgrade.agent.host.executor.wiring.node_on_host", self._node)
+        monkeypatch.setattr(process, "RUNS", self.root)
+        monkeypatch.setattr(process, "notify_ready", self._ready)
+        monkeypatch.setattr("nodeupgrade.node.executor.process.wiring.node_on_host", self._node)
 
     def _ready(self) -> None:
         self.ready_after.append(len(self.node.calls.effects))
@@ -57,7 +58,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_without_a_run_it_lets_the_kubelet_start_and_ends(host: Host) -> None:
     known = len(host.node.calls.effects)
 
-    assert executor.main() == 0
+    assert process.main() == 0
     assert host.ready_after == [known]
     assert len(host.node.calls.effects) == known
 
@@ -66,8 +67,8 @@ def test_asked_to_try_itself_out_it_says_so_and_does_nothing(host: Host) -> None
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)
 
-    assert executor.main((executor_units.TRY_OUT,)) == executor_units.EXIT_ABLE
-    assert executor_units.EXIT_ABLE not in {0, 1, 2, executor_units.EXIT_NEEDS_A_HUMAN}, "nothing else ends like that"
+    assert process.main((units.TRY_OUT,)) == exit_codes.EXIT_ABLE
+    assert exit_codes.EXIT_ABLE not in {0, 1, 2, exit_codes.EXIT_NEEDS_A_HUMAN}, "nothing else ends like that"
     assert host.outcome is None
     assert len(host.node.calls.effects) == known
 
@@ -85,7 +86,7 @@ def test_a_plan_that_is_taken_back_just_now_is_not_carried_out(host: Host, monke
 
     monkeypatch.setattr(RunStore, "require_plan", taken_back_after)
 
-    assert executor.main() == 0
+    assert process.main() == 0
     assert host.outcome is None
     assert len(host.node.calls.effects) == known
 
@@ -94,12 +95,12 @@ def test_it_carries_the_run_out_once(host: Host) -> None:
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)
 
-    assert executor.main() == 0
+    assert process.main() == 0
     assert host.outcome is Outcome.UPGRADED
     assert host.node.disk[PROGRAM] == program(NEW)
     assert host.ready_after[0] == known, "whoever waits for it to be started must not wait for the run"
     done = len(host.node.calls.effects)
-    assert executor.main() == 0
+    assert process.main() == 0
     assert len(host.node.calls.effects) == done
 
 
@@ -107,7 +108,7 @@ def test_it_hears_an_abort(host: Host) -> None:
     host.runs.write_plan(host.plan)
     host.runs.request_abort(RUN)
 
-    assert executor.main() == 0
+    assert process.main() == 0
     assert host.outcome is Outcome.ROLLED_BACK
 
 
@@ -122,7 +123,7 @@ def test_after_a_reboot_the_kubelet_is_fenced_before_it_may_start(host: Host) ->
                 )
             )  # fmt: skip
 
-    assert executor.main() == 0
+    assert process.main() == 0
     before_ready = host.node.calls.effects[: host.ready_after[0]]
     assert "services.mask kubelet.service" in before_ready
     assert host.outcome is Outcome.ROLLED_BACK
@@ -134,7 +135,7 @@ def test_a_second_executor_leaves_the_run_to_the_first(host: Host) -> None:
     known = len(host.node.calls.effects)
 
     with host.runs.open_journal(RUN):
-        assert executor.main() == 0
+        assert process.main() == 0
 
     assert len(host.node.calls.effects) == known
     assert host.ready_after
@@ -146,7 +147,7 @@ def test_a_plan_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     (host.root / RUN / "plan.json").write_text("{}")
     known = len(host.node.calls.effects)
 
-    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
     assert "schema" in (host.runs.trouble(RUN) or "")
     assert len(host.node.calls.effects) == known
     assert host.ready_after
@@ -157,7 +158,7 @@ def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     (host.root / RUN / "journal").write_bytes(b"not a record\nnor this\n")
     known = len(host.node.calls.effects)
 
-    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
     assert len(host.node.calls.effects) == known
     assert host.ready_after
 
@@ -169,7 +170,7 @@ def test_a_journal_of_a_newer_version_is_left_as_it_is(host: Host) -> None:
     (host.root / RUN / "journal").write_bytes(written)
     known = len(host.node.calls.effects)
 
-    assert executor.main() == executor_units.EXIT_NEEDS_A_HUMAN
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
     assert (host.root / RUN / "journal").read_bytes() == written
     assert len(host.node.calls.effects) == known
 
@@ -205,7 +206,7 @@ def refused_for(host: Host) -> Reason:
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)
 
-    assert executor.main() == 0
+    assert process.main() == 0
     assert host.outcome is Outcome.ROLLED_BACK
     assert host.node.kubelet.process is before
     assert "services.mask kubelet.service" not in host.node.calls.effects[known:]

@@ -8,14 +8,16 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
-from nodeupgrade.domain import bundle
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.plan import ShieldPlan
-from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS
-from nodeupgrade.domain.node.systemd_units import OWN_CHANGE, UnitStatus
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade import bundle
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node import exit_codes
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.plan.plan import ShieldPlan
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS
 from tests.doubles.node import SimulatedNode, plan_for
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
 
@@ -41,11 +43,11 @@ def node() -> SimulatedNode:
 
 
 def install(node: SimulatedNode) -> None:
-    executor_units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+    units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
 
 
 def remove(node: SimulatedNode) -> None:
-    executor_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
+    units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
 
 
 def traceless(node: SimulatedNode) -> dict[str, bytes]:
@@ -54,44 +56,37 @@ def traceless(node: SimulatedNode) -> dict[str, bytes]:
 
 
 def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> None:
-    unit = sections(executor_units.executor_unit(BUNDLE, PLAN.runtime_unit))
+    unit = sections(units.executor_unit(BUNDLE, PLAN.runtime_unit))
 
-    assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.host.executor"))
+    assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.node.executor.process"))
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["Restart"] == "on-failure"
-    assert unit["Service"]["RestartPreventExitStatus"] == str(executor_units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Service"]["RestartPreventExitStatus"] == str(exit_codes.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
-    assert unit["Service"]["WatchdogSec"] == str(executor_units.WATCHDOG_SECONDS)
+    assert unit["Service"]["WatchdogSec"] == str(units.WATCHDOG_SECONDS)
     assert unit["Service"]["WatchdogSignal"] == "SIGKILL", "no other ends a process that is frozen"
-    assert float(unit["Service"]["TimeoutStopSec"]) + executor_units.WATCHDOG_SECONDS < 20, (
-        "where systemd knows no signal"
-    )
+    assert float(unit["Service"]["TimeoutStopSec"]) + units.WATCHDOG_SECONDS < 20, "where systemd knows no signal"
     assert "containerd.service" in unit["Unit"]["After"]
     assert "kubelet" not in unit["Unit"]["After"], "the kubelet waits for the executor, not the other way round"
 
 
 def test_the_kubelet_waits_for_the_executor_and_survives_without() -> None:
-    assert sections(executor_units.KUBELET_DROP_IN) == {
-        "Unit": {"Wants": executor_units.EXECUTOR, "After": executor_units.EXECUTOR}
-    }
+    assert sections(units.KUBELET_DROP_IN) == {"Unit": {"Wants": units.EXECUTOR, "After": units.EXECUTOR}}
 
 
 def test_the_timer_brings_the_executor_back() -> None:
-    timer = sections(executor_units.DEAD_MAN)["Timer"]
+    timer = sections(units.DEAD_MAN)["Timer"]
 
-    assert timer["Unit"] == executor_units.EXECUTOR
-    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(executor_units.DEAD_MAN_SECONDS)
+    assert timer["Unit"] == units.EXECUTOR
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(units.DEAD_MAN_SECONDS)
 
 
 def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
     trial, executor = (
-        sections(text)["Service"]
-        for text in (executor_units.trial_unit(BUNDLE), executor_units.executor_unit(BUNDLE, PLAN.runtime_unit))
+        sections(text)["Service"] for text in (units.trial_unit(BUNDLE), units.executor_unit(BUNDLE, PLAN.runtime_unit))
     )
 
-    assert trial["ExecStart"] == f"-{executor['ExecStart']} {executor_units.TRY_OUT}", (
-        "the dash: its failure alarms nobody"
-    )
+    assert trial["ExecStart"] == f"-{executor['ExecStart']} {units.TRY_OUT}", "the dash: its failure alarms nobody"
     for setting in ("Environment", "OOMScoreAdjust", "Nice"):
         assert trial[setting] == executor[setting]
     assert trial["RemainAfterExit"] == "yes", "or systemd would have forgotten how it ended"
@@ -99,70 +94,70 @@ def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
 
 def test_a_trial_leaves_nothing_and_starts_afresh(node: SimulatedNode) -> None:
     before = dict(node.disk)
-    node.services.active.add(executor_units.TRIAL)  # of an agent that was lost
+    node.services.active.add(units.TRIAL)  # of an agent that was lost
 
-    assert executor_units.try_out(node.ports.files, node.ports.services, BUNDLE) == ""
+    assert units.try_out(node.ports.files, node.ports.services, BUNDLE) == ""
 
     done = node.calls.effects
-    assert done.index(f"services.stop {executor_units.TRIAL}") < done.index(f"services.start {executor_units.TRIAL}")
+    assert done.index(f"services.stop {units.TRIAL}") < done.index(f"services.start {units.TRIAL}")
     assert traceless(node) == before
-    assert executor_units.TRIAL not in node.services.active
+    assert units.TRIAL not in node.services.active
 
 
 def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: SimulatedNode) -> None:
     """As systemd 252 does with a dash before a program that it may not execute: the unit succeeds, with status 0."""
-    node.services.unstartable.add(executor_units.TRIAL)
+    node.services.unstartable.add(units.TRIAL)
     before = dict(node.disk)
 
-    problem = executor_units.try_out(node.ports.files, node.ports.services, BUNDLE)
+    problem = units.try_out(node.ports.files, node.ports.services, BUNDLE)
 
-    assert problem.startswith(f"{executor_units.TRIAL} is active (exited), result success")
+    assert problem.startswith(f"{units.TRIAL} is active (exited), result success")
     assert problem.endswith("Permission denied")
     assert traceless(node) == before
 
 
 def test_the_rescue_needs_no_bundle() -> None:
-    service, timer = sections(executor_units.RESCUE), sections(executor_units.RESCUE_TIMER)["Timer"]
+    service, timer = sections(units.RESCUE), sections(units.RESCUE_TIMER)["Timer"]
 
-    assert service["Service"]["ExecStart"] == f"/bin/sh {rescue_script.SCRIPT}"
+    assert service["Service"]["ExecStart"] == f"/bin/sh {script.SCRIPT}"
     assert service["Service"]["Type"] == "oneshot"
-    assert timer["Unit"] == rescue_script.UNIT
-    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue_script.LOOK_SECONDS)
-    assert "bundle" not in executor_units.RESCUE + executor_units.RESCUE_TIMER
+    assert timer["Unit"] == script.UNIT
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(script.LOOK_SECONDS)
+    assert "bundle" not in units.RESCUE + units.RESCUE_TIMER
 
 
 def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
-    service = sections(executor_units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
+    service = sections(units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
 
     assert '"--kubeconfig" "/etc/kubernetes/kubelet 100%%.conf" "--environment" "/run/' in service["ExecStart"]
     assert '"--node" "node-a" "--seconds"' in service["ExecStart"]
     assert service["ExecStart"].endswith('"--seconds" "35"')
     assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
     assert "Restart" not in service
-    for text in (executor_units.lease_keeper_unit(BUNDLE, PLAN), executor_units.RESCUE):
+    for text in (units.lease_keeper_unit(BUNDLE, PLAN), units.RESCUE):
         assert sections(text)["Unit"]["CollectMode"] == "inactive-or-failed", "systemd forgets it, however it ended"
 
 
 def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
-    unit = sections(executor_units.shield_unit(BUNDLE, ShieldPlan(socket="/run/odd %d/containerd.sock")))
+    unit = sections(units.shield_unit(BUNDLE, ShieldPlan(socket="/run/odd %d/containerd.sock")))
 
     assert unit["Service"]["ExecStart"].endswith(
-        '"nodeupgrade.agent.host.shield" "--socket" "/run/odd %%d/containerd.sock"'
+        '"nodeupgrade.node.shield.process" "--socket" "/run/odd %%d/containerd.sock"'
     )
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["Restart"] == "on-failure"
     assert unit["Service"]["RestartSec"] == "100ms"
-    assert unit["Service"]["RestartPreventExitStatus"] == str(executor_units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Service"]["RestartPreventExitStatus"] == str(exit_codes.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
 
 
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
     path = f"/run/systemd/system/{SHIELD}"
     before = dict(node.disk)
-    executor_units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
+    units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
     assert path not in node.disk
-    executor_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
-    assert node.disk[path].decode() == executor_units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
+    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    assert node.disk[path].decode() == units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
 
     remove(node)
     assert traceless(node) == before
@@ -173,7 +168,7 @@ def test_a_shield_that_was_killed_is_lowered_before_its_unit_is_removed(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, *, healed: bool
 ) -> None:
     """Without an unfinished run, a start of it lowers the shield and ends."""
-    executor_units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
     real = node.services.status
     result = "timeout"
 
@@ -201,12 +196,12 @@ def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNo
 
     done = node.calls.effects
     written = [done.index(f"files.write {path}") for path in (
-        f"{SYSTEMD}/{executor_units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}",
-        f"/run/systemd/system/{rescue_script.TIMER}",
-        f"/run/systemd/system/{rescue_script.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
+        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}",
+        f"/run/systemd/system/{script.TIMER}",
+        f"/run/systemd/system/{script.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
     )]  # fmt: skip
-    assert max(written) < done.index("services.reload") < done.index(f"services.start {executor_units.EXECUTOR}")
-    assert executor_units.EXECUTOR in node.services.active
+    assert max(written) < done.index("services.reload") < done.index(f"services.start {units.EXECUTOR}")
+    assert units.EXECUTOR in node.services.active
 
 
 def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode) -> None:
@@ -220,7 +215,7 @@ def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode)
     remove(node)
 
     assert traceless(node) == before
-    assert node.services.active & {executor_units.EXECUTOR, DEAD_MAN_TIMER} == set()
+    assert node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER} == set()
     assert node.calls.effects[-2:] == ["services.reload", f"files.remove {TUNED_CONFIG}"]
 
 
@@ -232,7 +227,7 @@ def test_the_tuning_of_all_runtimes_is_removed_with_one_reload(node: SimulatedNo
         node.ports.files.write(path, b"", mode=0o644)
     done = len(node.calls.effects)
 
-    executor_units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind, other])
+    units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind, other])
 
     effects = node.calls.effects[done:]
     assert effects.count("services.reload") == 1
@@ -244,7 +239,7 @@ def test_what_systemd_still_starts_our_way_remains_to_be_removed(node: Simulated
     """Where it could not read its files at the end of a run, although these are gone."""
 
     def remain() -> bool:
-        return executor_units.remain(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
+        return units.remain(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
 
     for path in node.runtime.kind.tuning:
         node.ports.files.write(path, b"[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /x\n", mode=0o644)
@@ -275,13 +270,13 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     loader.chmod(0o755)
     root = PurePosixPath(tmp_path / "bundle")
     texts = {
-        executor_units.EXECUTOR: executor_units.executor_unit(root, PLAN.runtime_unit),
-        DEAD_MAN_TIMER: executor_units.DEAD_MAN,
-        LEASE_KEEPER: executor_units.lease_keeper_unit(root, PLAN),
-        SHIELD: executor_units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
-        rescue_script.UNIT: executor_units.RESCUE,
-        rescue_script.TIMER: executor_units.RESCUE_TIMER,
-        executor_units.TRIAL: executor_units.trial_unit(root),
+        units.EXECUTOR: units.executor_unit(root, PLAN.runtime_unit),
+        DEAD_MAN_TIMER: units.DEAD_MAN,
+        LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
+        SHIELD: units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
+        script.UNIT: units.RESCUE,
+        script.TIMER: units.RESCUE_TIMER,
+        units.TRIAL: units.trial_unit(root),
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -300,11 +295,11 @@ def test_a_unit_that_ends_between_look_and_stop_is_no_failure(
     """As an executor at its end whose unit's file somebody deleted: systemd does not know it then, and refuses."""
     before = dict(node.disk)
     install(node)
-    node.services.lost.add(executor_units.EXECUTOR)
+    node.services.lost.add(units.EXECUTOR)
     real = node.services.stop
 
     def stop(unit: str, *, wait: bool = True) -> None:
-        if unit == executor_units.EXECUTOR:
+        if unit == units.EXECUTOR:
             node.services.active.discard(unit)
         real(unit, wait=wait)
 

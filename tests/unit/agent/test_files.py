@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.agent.host.files import forget, stage
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.exchanged_files import EntryKind, NewFile, staged_path
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node import exchange
-from nodeupgrade.engine.node.node import Node
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.agent.file_staging import forget, stage
+from nodeupgrade.node.host.files.entries import EntryKind
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import file_exchange
 from tests.doubles.node import SimulatedNode, plan_for
 
 CONFIG = "/var/lib/kubelet/config.yaml"
@@ -62,13 +63,13 @@ def test_a_new_file_has_its_own_mode_and_the_attributes_of_the_old_one(root: Pat
 
     node, plan = planned(root)
     stage(files, [new()])
-    exchange.keep(node, plan)
-    exchange.put(node, plan.exchanged[0])
+    file_exchange.keep(node, plan)
+    file_exchange.put(node, plan.exchanged[0])
 
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"new", 0o640)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
-    assert exchange.put_back(node, plan.exchanged[0])
+    assert file_exchange.put_back(node, plan.exchanged[0])
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"old", 0o600)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
@@ -78,10 +79,10 @@ def test_tidying_up_leaves_the_times_of_the_file_alone(root: Path, back: bool) -
     """It happens once a kubelet runs with the file; a file that is newer than its kubelet has drifted."""
     files, (node, plan) = HostFiles(root), planned(root)
     stage(files, [new()])
-    exchange.keep(node, plan)
-    exchange.put(node, plan.exchanged[0])
+    file_exchange.keep(node, plan)
+    file_exchange.put(node, plan.exchanged[0])
     if back:
-        exchange.put_back(node, plan.exchanged[0])
+        file_exchange.put_back(node, plan.exchanged[0])
     before = at(root).stat().st_ctime_ns
 
     time.sleep(0.02)  # a clock tick of the filesystem

@@ -12,9 +12,9 @@ from pathlib import Path, PurePath
 import pytest
 
 import nodeupgrade
-from nodeupgrade.adapters.bundle import build, image_root
-from nodeupgrade.domain import bundle
-from nodeupgrade.engine.rollout.agent_pod import PROVIDE
+from nodeupgrade import bundle
+from nodeupgrade.fleet.agents.manifests import PROVIDE
+from nodeupgrade.node.bundle import build, image_root
 from tests.architecture.test_the_house import CHECKOUT
 
 LIMIT = 250_000_000
@@ -99,7 +99,7 @@ def test_every_module_of_ours_can_be_imported(root: Path) -> None:
 def test_a_client_of_the_api_server_can_be_made(root: Path) -> None:
     """What imports only when it is used."""
     script = (
-        "import asyncio, pathlib, ssl; from nodeupgrade.adapters.kube.client import KubeClient; import kopf\n"
+        "import asyncio, pathlib, ssl; from nodeupgrade.cluster.client.client import KubeClient; import kopf\n"
         "assert ssl.create_default_context().cert_store_stats()['x509_ca'] > 50\n"
         "async def main():\n"
         "    async with KubeClient.open(pathlib.Path('/tmp/kubeconfig')) as kube:\n"

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.adapters.kubelet.requests import Given, KubeletLease
-from nodeupgrade.agent.host import lease_keeper
-from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
-from nodeupgrade.kubelet.credentials import parse
+from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.node.lease_keeper import process
+from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, keep, renewed
+from nodeupgrade.node.running_kubelet.configz import KubeletLease
+from nodeupgrade.node.running_kubelet.requests import Given
 from tests.unit.certificates import self_signed
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -162,7 +163,7 @@ def test_nobody_there_is_no_failure(pair: tuple[Path, Path], monkeypatch: pytest
     arguments = ["lease_keeper", *files, "--node", NODE, "--seconds", "1"]
     monkeypatch.setattr("sys.argv", arguments)
 
-    assert lease_keeper.main() == 0
+    assert process.main() == 0
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.adapters.crio.daemon import ask
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.runtimes.crio.daemon import ask
 from tests.unit.adapters.cri.runtime_server import connected, unary
 from tests.unit.agent.shield_rig import STOP_WEB, Rig, failure, sockets, until
 

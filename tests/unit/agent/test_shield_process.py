@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.agent.host.executor_units import EXIT_NEEDS_A_HUMAN
-from nodeupgrade.agent.host.shield import GRACE
+from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
+from nodeupgrade.node.shield.process import GRACE
 from tests.unit.adapters.cri.runtime_server import Runtime, connected, running, unary
 from tests.unit.agent.shield_rig import STOP_WEB, Rig, failure, sockets, until
 from tests.unit.domain.node.shielded import WEB

@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.artifacts import NodeArtifacts
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.agent.host import staging
-from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.node.plan import Replacement
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.domain.rollout.download_addresses import Reach
-from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.ports.kubelet import AsKubelet
-from nodeupgrade.ports.services import PackagesView, ServicesView
+from nodeupgrade.errors import Refused, StepFailed
+from nodeupgrade.node.agent import staging
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.artifacts.mounted import NodeArtifacts
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.packages import PackagesView
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.node import ReadOnlyNode
+from nodeupgrade.node.plan.request import Replacement
+from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
+from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.sources.allowlist import Allowed
+from nodeupgrade.sources.download_addresses import Reach
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()

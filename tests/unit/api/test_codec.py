@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.node.plan.plan import RunPlan
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json
 
 

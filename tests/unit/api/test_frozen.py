@@ -1,7 +1,7 @@
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.validation import filled
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.upgrade.frozen import change_rejected, changeable, frozen_digest
 from nodeupgrade.api.upgrade.object import problems
 from nodeupgrade.api.upgrade.spec import SPEC

@@ -2,8 +2,8 @@
 
 import pytest
 
+from nodeupgrade.api.schema.cel_rules import holds
 from nodeupgrade.api.schema.derive import schema_of
-from nodeupgrade.api.schema.validation import holds
 from nodeupgrade.api.upgrade.windows import Blackout
 
 BLACKOUT = schema_of(Blackout)

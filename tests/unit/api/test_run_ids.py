@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.api.task.spec import RunKind, began_at, new_run_id, of_kind
+from nodeupgrade.api.task.run_id import RunKind, began_at, new_run_id, of_kind
 from nodeupgrade.api.values import RunId
 
 NOW = datetime(2026, 3, 2, 10, 4, 59, tzinfo=UTC)

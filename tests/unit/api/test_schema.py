@@ -7,12 +7,14 @@ from typing import Annotated, Any
 import pytest
 import yaml
 
-from nodeupgrade.api.crds import KINDS, Kind
+from nodeupgrade.api.crds import Kind
 from nodeupgrade.api.field import RESOLVED, declared
 from nodeupgrade.api.field import Field as Declared
 from nodeupgrade.api.json import Json, from_json, to_json
+from nodeupgrade.api.printer_columns import KINDS
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import Schema, Type, schema_of
-from nodeupgrade.api.schema.validation import filled, unknown
+from nodeupgrade.api.schema.unknown_fields import unknown
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from nodeupgrade.api.wording import printable
+from nodeupgrade.api.printable import printable
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, Topology, TopologyMode
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import Window
-from nodeupgrade.api.values import IntOrPercent, NodeName
-from nodeupgrade.cli.reports.forecast import ASSUMED, Expectation, expect
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.waves import WaveRoster
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cli.reports.duration import ASSUMED, Expectation, expect
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.waves import WaveRoster
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import upgrade_object

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cli.reports.forecast import by_era, forecast
+from nodeupgrade.cli.reports.restarts import by_era, forecast
 from nodeupgrade.kubelethash import HashError, explain_pod, hash_container
 from tests.golden.cli.cluster import HERE
 

@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from nodeupgrade.cli.main import main
-from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.cluster.kube_api import UnavailableError
 from tests.golden.cli.cluster import WORLD, Cluster
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from nodeupgrade.api.runtimes import SupportedRuntime, treatment
-from nodeupgrade.domain.node.checks.runtime import runtime_is_proven
-from nodeupgrade.wiring.node import runtime_named
+from nodeupgrade.node.checks.runtime import runtime_is_proven
+from nodeupgrade.node.runtimes.supported import runtime_named
 
 
 @pytest.mark.parametrize("name", SupportedRuntime)

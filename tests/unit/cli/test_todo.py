@@ -6,8 +6,8 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.reports.todo import Todo, todo
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 UNMET = Finding(
     reason=Reason.NODE_AFFINITY_NOT_MET,

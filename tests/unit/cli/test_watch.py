@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.commands.status import Until, watch
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
-from nodeupgrade.ports.kube import UPGRADES, UnavailableError
+from nodeupgrade.cluster.kube_api import UPGRADES, UnavailableError
 from tests.golden.cli.cluster import NOW, Cluster
 
 

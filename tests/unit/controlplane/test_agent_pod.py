@@ -5,19 +5,16 @@ from pathlib import Path, PurePath
 import pytest
 import yaml
 
-from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade import bundle
 from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName, PodUid
+from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE, VARIABLE, PodRole, file_from_image, volume_on_node
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
-from nodeupgrade.domain import bundle
-from nodeupgrade.domain.agent_pods import KUBELET_FROM_IMAGE, PodRole, file_from_image, volume_on_node
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.failpoints import VARIABLE
-from nodeupgrade.domain.rollout.allowlist import Allowed
-from nodeupgrade.engine.rollout.agent_pod import (
+from nodeupgrade.errors import Refused
+from nodeupgrade.fleet.agents.manifests import (
     AgentPodSettings,
     NotAllowedError,
     agent_pod,
@@ -26,6 +23,8 @@ from nodeupgrade.engine.rollout.agent_pod import (
     copy_command,
     view_agent,
 )
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.sources.allowlist import Allowed
 from tests.contract.kube.test_kube_api import task_spec
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
@@ -42,7 +41,7 @@ def task(artifact: TaskArtifact) -> Task:
 
 
 def test_copying_uses_the_bundle_as_the_bundle_wants_to_be_used() -> None:
-    wanted = bundle.command(PurePath("/bundle"), "nodeupgrade.agent.copy", "/kubelet", "/staging/kubelet")
+    wanted = bundle.command(PurePath("/bundle"), "nodeupgrade.node.agent.copy", "/kubelet", "/staging/kubelet")
     assert copy_command("/kubelet") == wanted
     assert str(bundle.DEFAULT_LOCATION) == "/opt/nodeupgrade/bundle"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.cluster.kube_api import ForbiddenError
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.controllers import Controllers, build_controllers
-from nodeupgrade.ports.kube import ForbiddenError
-from nodeupgrade.wiring.controlplane import OperatorSettings
+from nodeupgrade.controlplane.wiring import OperatorSettings
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
+from nodeupgrade.fleet.metrics.metrics import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
 

@@ -9,13 +9,13 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.catalogue import EVERY, read_upgrade
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.planning import Examination, examine
-from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.node.task_report import prechecked_status, refusal_status
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.check_catalogue import EVERY, read_upgrade
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.examination.planning import Examination, examine
+from nodeupgrade.node.examination.preview import preview
+from nodeupgrade.node.task_status.task_status import prechecked_status, refusal_status
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.api.specs import MINIMAL
 from tests.unit.domain.node.checks.sound import facts, pod, request

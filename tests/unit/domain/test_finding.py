@@ -1,7 +1,7 @@
 """What follows from a finding, and what people are told of it."""
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.hazards import Finding
+from nodeupgrade.findings.finding import Finding
 
 
 def test_what_follows_and_what_to_do_is_said_of_the_reason() -> None:

@@ -1,7 +1,7 @@
 """Every hazard has one kind of answer: checks, the way a run works, or openly none."""
 
-from nodeupgrade.domain.catalogue import EVERY
-from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
+from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.findings.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from tools.generate_checks import document
 
 

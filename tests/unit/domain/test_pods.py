@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.pods import Role, parse_pod
+from nodeupgrade.cluster.pods import Role, parse_pod
 
 MIRROR: dict[str, Any] = {
     "metadata": {

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason, Severity
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.pods import owner_of, parse_pod, with_owners
-from nodeupgrade.domain.ranking import ranked
+from nodeupgrade.cluster.pod_owner import owner_of, with_owners
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.findings.ranking import ranked
 
 
 def pod(name: str, *owners: Any, **metadata: Any) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent.host import executor_units
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.checks.drift import FileRole, Start
-from nodeupgrade.domain.node.systemd_units import OWN_CHANGE
-from nodeupgrade.engine.node.facts import drift
-from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.engine.node.node import Node
-from nodeupgrade.ports.kubelet import Answer, AsKubelet
+from nodeupgrade.node.checks.drift import FileRole, Start
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.facts import drift
+from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet
+from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.running_kubelet.kubelet import Answer, AsKubelet
 from tests.doubles.node import SimulatedNode, pod_json
 from tests.unit.agent.test_executor_units import BUNDLE, PLAN
 
@@ -140,16 +140,16 @@ def test_what_a_run_did_to_the_directory_of_drop_ins_is_left_out(node: Simulated
     node.disk[f"{place}/10-kubeadm.conf"] = b"[Service]\n"
     node.files.touched[str(place)] = others
     with changing(node, place, 4e9):
-        executor_units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+        units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
     with changing(node, place, 4e9 + 1):
-        executor_units.remove(node.ports.files, node.ports.services, UNIT, [])
+        units.remove(node.ports.files, node.ports.services, UNIT, [])
     assert found() == others
 
     node.files.touched[str(place)] = 4e9 + 2
     assert found() == 4e9 + 2, "somebody else has changed it since"
 
     with changing(node, place, 4e9 + 3, gone=f"{place}/10-kubeadm.conf"):
-        executor_units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+        units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
     assert found() == 4e9 + 3, "somebody else has removed a drop-in meanwhile"
 
     node.disk[str(OWN_CHANGE)] = b"{"

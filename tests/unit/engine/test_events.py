@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.engine.typed_kube import EVENT_MESSAGE_LIMIT, event_object
-from nodeupgrade.ports.kube import Event
+from nodeupgrade.cluster.kube_api import Event
+from nodeupgrade.cluster.typed_objects import EVENT_MESSAGE_LIMIT, event_object
 
 REGARDING = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u-a"}}
 

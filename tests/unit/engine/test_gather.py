@@ -11,19 +11,19 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.service_endpoints import Clients
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.plan import Replacement, RunRequest
-from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.engine.node.facts import gather, kubelet_files
-from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.engine.node.facts.kubelet_files import manifests
+from nodeupgrade.errors import Refused, StepFailed
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.traffic import Clients
+from nodeupgrade.node.facts import gather, kubelet_files
+from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet
+from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.plan.request import Replacement, RunRequest
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program

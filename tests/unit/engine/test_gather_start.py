@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.node.checks.runtime import runtime_is_the_unit
-from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStatus
+from nodeupgrade.errors import Refused, StepFailed
+from nodeupgrade.findings.check import ask
+from nodeupgrade.node.checks.runtime_drift import runtime_is_the_unit
+from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from tests.doubles.node.containers.runtime import MAIN_PID
 from tests.doubles.node.containers.runtime_restart import PLACES, RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM

@@ -8,11 +8,12 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.steps.kubelet import require_same_process, wait_until_healthy
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.kubelet_health import wait_until_healthy
+from nodeupgrade.node.run.steps.kubelet import require_same_process
 
 UNIT, LIMIT = "kubelet.service", 60.0
 

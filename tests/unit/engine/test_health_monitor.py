@@ -9,10 +9,10 @@ from typing import Any
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.rollout.health import HealthObservation, HealthState
-from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.health.checks import HealthObservation, HealthState
+from nodeupgrade.fleet.health.monitor import HealthMonitor
 from tests.scenario.rollout.harness import upgrade_object
 
 HOLDS = HealthObservation(state=HealthState.HOLDING)

@@ -8,20 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.informer import (
-    LISTED_PER_SECOND,
-    LONGEST_BACKOFF_SECONDS,
-    PATIENCE_SECONDS,
-    RELIST_SECONDS,
-    SHORTEST_PATIENCE_SECONDS,
-    SHORTEST_WATCH_SECONDS,
-    Delta,
-    Informer,
-    Relist,
-    Timing,
-)
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     NODES,
     ExpiredError,
     ForbiddenError,
@@ -32,6 +19,18 @@ from nodeupgrade.ports.kube import (
     WatchEvent,
     WatchEventType,
 )
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.caches.informer import (
+    LISTED_PER_SECOND,
+    LONGEST_BACKOFF_SECONDS,
+    PATIENCE_SECONDS,
+    RELIST_SECONDS,
+    SHORTEST_PATIENCE_SECONDS,
+    SHORTEST_WATCH_SECONDS,
+    Relist,
+    Timing,
+)
+from nodeupgrade.fleet.caches.object_cache import Delta, Informer
 from tests.doubles.kube import InMemoryKube
 
 ENOUGH = 3000

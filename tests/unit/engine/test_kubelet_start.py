@@ -7,12 +7,14 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.checks.drift import Start
-from nodeupgrade.domain.node.exchanged_files import NewFile
-from nodeupgrade.domain.node.systemd_units import UnitCommand, differences
-from nodeupgrade.engine.node.facts.kubelet_start import next_start, read_again, read_start, run_by
+from nodeupgrade.errors import Refused
 from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.node.checks.drift import Start
+from nodeupgrade.node.facts.kubelet_start import read_again, read_start, run_by
+from nodeupgrade.node.facts.next_start import next_start
+from nodeupgrade.node.host.systemd.unit_start import differences
+from nodeupgrade.node.host.systemd.units import UnitCommand
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from tests.doubles.node import SimulatedNode
 from tests.unit.domain.node.checks.sound import unit
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
-from nodeupgrade.domain.rollout.events import Notice, notice_of
-from nodeupgrade.engine.rollout import notifier as notifiers
-from nodeupgrade.engine.rollout.notifier import Notifier
-from nodeupgrade.ports.health import DeliveryError
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.fleet.notices import notifier as notifiers
+from nodeupgrade.fleet.notices.delivery import DeliveryError
+from nodeupgrade.fleet.notices.notice import Notice, notice_of
+from nodeupgrade.fleet.notices.notifier import Notifier
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import START, Scene
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json, MalformedObjectError
-from nodeupgrade.engine.informer import Delta, ObjectCache
-from nodeupgrade.ports.kube import WatchEvent, WatchEventType
+from nodeupgrade.cluster.kube_api import WatchEvent, WatchEventType
+from nodeupgrade.fleet.caches.object_cache import Delta, ObjectCache
 
 
 def body(name: str, version: int, uid: str | None = None) -> Json:

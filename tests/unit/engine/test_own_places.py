@@ -4,7 +4,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.engine.node.facts import gather, own_places
+from nodeupgrade.node import own_places
+from nodeupgrade.node.facts import gather
 from tests.unit.engine.test_gather import gathered, node
 
 OWN, KUBELETS = own_places.PROGRAM_PLACES

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.checks.facts import PodCgroups
-from nodeupgrade.engine.node.facts.host import look_at_surroundings
+from nodeupgrade.node.checks.facts import PodCgroups
+from nodeupgrade.node.facts.surroundings import look_at_surroundings
 from tests.unit.domain.node.checks.sound import readiness
 from tests.unit.engine.test_gather import gathered, node
 from tests.unit.engine.test_surroundings import FILES, GROUPS, POD, ROOT, Host, known

@@ -7,22 +7,16 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.kube_api import UnavailableError
 from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
-from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
-from nodeupgrade.engine.rollout.queue import (
-    GATHERING_SECONDS,
-    IN_FLIGHT_SECONDS,
-    LONGEST_BACKOFF_SECONDS,
-    NodeKey,
-    Queues,
-    WorkQueue,
-)
-from nodeupgrade.engine.rollout.result import Result
-from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.fleet.actions import Hold, Release, Wait
+from nodeupgrade.fleet.controllers.event_keys import GATHERING_SECONDS, IN_FLIGHT_SECONDS, NodeKey, Queues
+from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.metrics.metrics import Metrics
 from tests.scenario.rollout.harness import upgrade_object
 
 NODE = NodeName("a")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.engine.node.facts import runtime
+from nodeupgrade.node.facts import runtime
 from tests.doubles.node import SimulatedNode, pod_json
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 

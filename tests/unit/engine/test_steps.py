@@ -1,16 +1,16 @@
 """What every step owes: done twice is done once, undone twice is undone once, and undo mirrors do."""
 
 import pytest
+from nodeupgrade.node.run.steps.order import STEPS
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node.budget import longest_silence, seconds_without_progress
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.engine.node.steps import STEPS
-from nodeupgrade.engine.node.steps.kubelet import SwapBinary
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
+from nodeupgrade.node.run.run import NodeRun
+from nodeupgrade.node.run.steps.kubelet import SwapBinary
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP

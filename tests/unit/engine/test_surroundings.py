@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, VolumeClaim
-from nodeupgrade.domain.node.checks.registry import preflight, warnings
-from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.node.pod_cgroups import ExpectedCgroups
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts.host import look_at_surroundings
-from nodeupgrade.engine.node.node import Node
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kubelet import Answer, AsKubelet
+from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups, VolumeClaim
+from nodeupgrade.node.checks.registry import preflight, warnings
+from nodeupgrade.node.facts.surroundings import look_at_surroundings
+from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.running_kubelet.kubelet import Answer, AsKubelet
 from tests.doubles.node import SimulatedNode, pod_json
 from tests.unit.domain.node.checks.sound import WEB, facts, kubelet, pod, readiness, unit
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.run_settings import FlagPolicy
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.kubelet.flags import started_with
-from nodeupgrade.ports.kubelet import TrialStart
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.kubelet.trial_command import started_with
+from nodeupgrade.node.running_kubelet.kubelet import TrialStart
 from tests.doubles.node import SimulatedNode
 from tests.unit.engine.test_gather import gathered, node
 

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.engine.rollout.upgrade_cache import UpgradeCache
-from nodeupgrade.ports.kube import UPGRADES, Page, Resource
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cluster.kube_api import UPGRADES, Page, Resource
+from nodeupgrade.fleet.caches.upgrade_cache import UpgradeCache
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object
 
@@ -35,7 +36,7 @@ def version(body: Json) -> int:
 
 
 async def test_lists_only_what_it_cannot_know(kube: Counting) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     first = await created(kube, "first")
     await cache.at_least(version(first))
     await cache.at_least(version(first))
@@ -49,7 +50,7 @@ async def test_lists_only_what_it_cannot_know(kube: Counting) -> None:
 
 
 async def test_older_news_changes_nothing(kube: Counting) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     before = await created(kube, "one")
     after = await kube.merge(UPGRADES, "one", {"spec": {"action": "Abort"}})
     cache.learn(after)
@@ -60,7 +61,7 @@ async def test_older_news_changes_nothing(kube: Counting) -> None:
 
 
 async def test_what_is_gone_stays_gone_and_its_successor_stays(kube: Counting) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     old = await created(kube, "one")
     cache.learn(old)
     cache.forget("one", old["metadata"]["uid"])
@@ -75,7 +76,7 @@ async def test_what_is_gone_stays_gone_and_its_successor_stays(kube: Counting) -
 
 
 async def test_a_deletion_that_nobody_told_of_is_found_by_a_list(kube: Counting) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     cache.learn(await created(kube, "one"))
     await kube.delete(UPGRADES, "one")
     await created(kube, "other")
@@ -84,7 +85,7 @@ async def test_a_deletion_that_nobody_told_of_is_found_by_a_list(kube: Counting)
 
 @pytest.mark.parametrize("spoilt", [{"creationTimestamp": "yesterday"}, {"creationTimestamp": 7}, {"annotations": []}])
 async def test_one_that_cannot_be_read_counts_as_active(kube: Counting, spoilt: Json) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     body = await created(kube, "one")
     cache.learn({**body, "metadata": {**body["metadata"], **spoilt}})
     assert cache.views["one"].active
@@ -92,7 +93,7 @@ async def test_one_that_cannot_be_read_counts_as_active(kube: Counting, spoilt: 
 
 
 async def test_one_without_a_date_cannot_be_read(kube: Counting) -> None:
-    cache = UpgradeCache(kube)
+    cache = UpgradeCache(kube, read_upgrade)
     body = await created(kube, "one")
     cache.learn({**body, "metadata": {**body["metadata"], "creationTimestamp": "yesterday"}})
     assert cache.views["one"].upgrade is None

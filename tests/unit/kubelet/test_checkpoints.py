@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.kubelet.state import DeviceCheckpoint, cpu_formats, fields, read_devices, read_fields, text_checksum
+from nodeupgrade.kubelet.state_files.checksums import cpu_formats, text_checksum
+from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices
+from nodeupgrade.kubelet.state_files.fields import fields, read_fields
 from nodeupgrade.kubelethash import fnv1a
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
 

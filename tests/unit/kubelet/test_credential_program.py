@@ -10,19 +10,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.kubelet.credentials import (
+from nodeupgrade.kubelet.credential_program import (
     INFO,
     CredentialProgram,
     CredentialProgramError,
-    Credentials,
     Printed,
-    carried,
     environment,
-    parse,
     places,
     printed,
-    with_printed,
 )
+from nodeupgrade.kubelet.kubeconfig import Credentials, carried, parse, with_printed
 
 V1, BETA, ALPHA = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 PROGRAM = CredentialProgram(api_version=BETA, command="aws")

@@ -17,8 +17,8 @@ from e2e.lab.nodes import baseroot, nodeimages
 from e2e.lab.runtimes import crio, runtime_named
 from e2e.lab.runtimes.crio import PROGRAMS, STORAGE, VERSION, Crio
 from e2e.lab.runtimes.runc import wrapper
-from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.runtime import SOCKETS_BESIDE
+from nodeupgrade.node.runtimes.description import SOCKETS_BESIDE
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node import cripods, wire
 
 

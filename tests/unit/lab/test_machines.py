@@ -17,7 +17,7 @@ from e2e.machines.copies import FORWARD
 from e2e.machines.kinds import ROWS
 from e2e.machines.kinds.cuts import spread
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint, When, at
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint, When, at
 
 ADDRESSES = NodeAddresses(3)
 

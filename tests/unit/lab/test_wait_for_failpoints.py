@@ -11,7 +11,7 @@ from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.cluster.deploy import FAILPOINTS
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.node.failpoints.failpoints import When, at
 
 MOMENT = at(Step.START_KUBELET, When.ANNOUNCED)
 

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 from nodeupgrade.api.field import LASTING, Field, ListType, Mark, immutable, marks_of, together
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import field_name, seconds_name, to_json
-from nodeupgrade.api.values import IntOrPercent
 
 MOST_NODES = 100_000
 """More nodes than any cluster has."""

@@ -1,18 +1,14 @@
 """Validates a value against a schema. Each problem has the path, what is wrong, and what to write instead."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from datetime import datetime
-from difflib import get_close_matches
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodeupgrade.api.field import ListType
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.cel_rules import holds
 from nodeupgrade.api.schema.derive import Problem, Schema, Type
-
-if TYPE_CHECKING:
-    import cel
 
 _SHOWN = 60
 
@@ -155,127 +151,3 @@ def _expected(schema: Schema) -> str:
 
 
 _EXPECTED = {Type.NUMBER: "a number", Type.BOOLEAN: "true or false", Type.MAP: "an object", Type.ARRAY: "a list"}
-
-
-# Finds unknown fields, such as misspelled ones. API servers drop them silently, so they have no effect.
-
-
-def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
-    """Yield a problem for each field that would be dropped, with the field that was probably meant."""
-    match schema.type, value:
-        case ((Type.OBJECT | Type.MAP), dict()):
-            for name, item in value.items():
-                if schema.type is Type.MAP:
-                    yield from unknown(schema.of(name), item, f"{path}[{name}]")
-                elif name in schema.properties:
-                    yield from unknown(schema.of(name), item, f"{path}.{name}")
-                else:
-                    meant = _meant(str(name), tuple(schema.properties))
-                    yield Problem(f"{path}.{name}", f"there is no such field; {meant}")
-        case Type.ARRAY, list():
-            for index, item in enumerate(value):
-                yield from unknown(schema.of(index), item, f"{path}[{index}]")
-
-
-def _meant(name: str, known: tuple[str, ...]) -> str:
-    spelled = {field.lower(): field for field in known}
-    close = get_close_matches(name.lower(), spelled, n=1)
-    return f"did you mean {spelled[close[0]]}?" if close else f"known are {', '.join(known)}"
-
-
-# Finds forbidden changes between an object and its replacement: the rules about a change.
-
-
-def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
-    """Yield the forbidden changes between two values, comparing fields that both have, as the API server does.
-
-    Both values must be filled, valid and ordered.
-    """
-    for rule in schema.rules:
-        if rule.transition and not holds(rule.cel, schema, new, old):
-            yield Problem(path, rule.message)
-    match schema.type:
-        case Type.OBJECT:
-            for name, child in schema.properties.items():
-                if name in new and name in old:
-                    yield from changes(child, new[name], old[name], f"{path}.{name}")
-        case Type.MAP:
-            for key in new.keys() & old.keys():
-                yield from changes(schema.of(key), new[key], old[key], f"{path}[{key}]")
-        case Type.ARRAY if key := schema.list_map_key:
-            before = {each[key]: each for each in old}
-            for index, each in enumerate(new):
-                if each[key] in before:
-                    yield from changes(schema.of(index), each, before[each[key]], f"{path}[{index}]")
-
-
-# Defaulting and pruning, as the API server does before validation.
-
-
-def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that is not yet validated
-    """Return the value with defaults filled in, and nulls and unknown fields removed.
-
-    Values of the wrong type are left as they are, for validation to report.
-    """
-    match schema.type, value:
-        case Type.OBJECT, dict():
-            given = {name: value.get(name) for name in schema.properties}
-            known = {name: schema.of(name).default if item is None else item for name, item in given.items()}
-            return rebuilt(schema, {name: item for name, item in known.items() if item is not None}, filled)
-        case Type.MAP, dict():
-            return rebuilt(schema, {key: item for key, item in value.items() if item is not None}, filled)
-        case _:
-            return rebuilt(schema, value, filled)
-
-
-def rebuilt(schema: Schema, value: Any, change: Callable[[Schema, Any], Any]) -> Any:
-    """Return a copy of a value in which everything inside is changed, each by its schema."""
-    match schema.type, value:
-        case ((Type.OBJECT | Type.MAP), dict()):
-            return {name: change(schema.of(name), item) for name, item in value.items()}
-        case Type.ARRAY, list():
-            return [change(schema.of(index), item) for index, item in enumerate(value)]
-        case _:
-            return value
-
-
-def ordered(schema: Schema, value: Any) -> Any:
-    """Return a filled and valid value with its sets sorted, since CEL's ``==`` ignores the order of sets, too."""
-    result = rebuilt(schema, value, ordered)
-    return sorted(result) if schema.type is Type.ARRAY and schema.list_type is ListType.SET else result
-
-
-# Evaluates the rules of a schema where no API server does: before Kubernetes 1.25, and without a cluster.
-#
-# The library is loaded when the first rule is evaluated: most commands, and the processes on a node, evaluate none.
-
-
-def holds(rule: str, schema: Schema, value: Any, *old: Any) -> bool:  # Any: JSON of the schema that carries the rule
-    """Report whether a value meets a rule in CEL; one that cannot be evaluated is not met, as on an API server.
-
-    Args:
-        rule: The expression, with ``self`` and, if it is about a change, ``oldSelf``.
-        schema: The schema that carries the rule.
-        value: The value, filled and of valid shape.
-        old: The value that it replaces, if the rule is about that.
-    """
-    variables = dict(zip(("self", "oldSelf"), (_typed(schema, each) for each in (value, *old)), strict=False))
-    try:
-        return _program(rule).execute(variables) is True
-    except (ValueError, TypeError, RuntimeError, KeyError, OverflowError):
-        return False
-
-
-@cache
-def _program(rule: str) -> "cel.Program":
-    import cel  # noqa: PLC0415 - a third of a second
-
-    return cel.compile(rule)
-
-
-def _typed(schema: Schema, value: Any) -> Any:
-    """Return an object whose properties of the format date-time are points in time, as they are in CEL."""
-    times = {name for name, child in schema.properties.items() if child.format}
-    if not times:
-        return value
-    return {name: datetime.fromisoformat(item) if name in times else item for name, item in value.items()}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, from_json
-from nodeupgrade.api.task.spec import RunKind, RunVerdict, TaskAction, TaskSpec, kind_of
+from nodeupgrade.api.task.run_id import RunKind, kind_of
+from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName

@@ -1,14 +1,11 @@
 """The spec of a NodeUpgradeTask: what the control plane requests for one node, and its verdict in the end."""
 
-import hashlib
-import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
 from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, declared, immutable
-from nodeupgrade.api.json import to_json
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
     CONTAINERS_LISTED,
@@ -34,8 +31,7 @@ from nodeupgrade.api.run_settings import (
     VerifySettings,
 )
 from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
-from nodeupgrade.api.values import RunId
-from nodeupgrade.api.values import Verdict as Verdict  # noqa: PLC0414 - part of this module's interface
+from nodeupgrade.api.values import RunId, Verdict
 from nodeupgrade.kubelethash import KubeletVersion
 
 KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
@@ -222,76 +218,3 @@ class TaskSpec:
             UnsupportedKubelet: It is not the version of a kubelet.
         """
         return KubeletVersion.parse(self.to_version)
-
-
-# What the operator has approved when it created an agent, so that nobody can change it in the task afterwards.
-
-
-def approval(spec: TaskSpec) -> str:
-    """Return a digest of everything in a task that decides what a run does to its node.
-
-    The operator passes it to the agent in its pod, which only the operator can create; the task can be written by
-    whoever has the right to.
-    """
-    decisive = [
-        *(spec.node_name, spec.run_id, spec.to_version, spec.allow_downgrade, spec.hash_mode.value),
-        *spec.hash_also_accepted,
-        *map(to_json, (spec.artifact, spec.files, spec.kubelet, spec.preflight, spec.verify)),
-    ]
-    text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-# IDs of runs, which encode the kind of a run and the attempt. No other module parses them.
-
-_PRECHECK = "-plan"
-
-
-class RunKind(StrEnum):
-    """What a run is for. Encoded in its ID, so that it stays the same when the task's action changes."""
-
-    UPGRADE = "Upgrade"
-    PRECHECK = "Precheck"
-    """Only checks the node, for ``action: Plan``."""
-
-
-def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
-    """Return the ID for a new run of a NodeUpgrade."""
-    return RunId(f"{_prefix(upgrade_uid)}{now:%Y%m%d%H%M%S}")
-
-
-def began_at(run: RunId) -> datetime | None:
-    """Return when a task's run was started, or its node claimed for it; None if the ID is not one of ours."""
-    try:
-        return datetime.strptime(run[9:23], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-
-
-def is_run_of(upgrade_uid: str, run: RunId) -> bool:
-    """Report whether a run, or an attempt at one, is of this NodeUpgrade."""
-    return run.startswith(_prefix(upgrade_uid))
-
-
-def _prefix(upgrade_uid: str) -> str:
-    return f"{upgrade_uid[:8]}-"
-
-
-def of_kind(run: RunId, kind: RunKind) -> RunId:
-    """Return the ID of a new run, marked with its kind."""
-    return RunId(f"{run}{_PRECHECK}") if kind is RunKind.PRECHECK else run
-
-
-def kind_of(run: RunId) -> RunKind:
-    """Return the kind of a task's run."""
-    return RunKind.PRECHECK if run.endswith(_PRECHECK) else RunKind.UPGRADE
-
-
-def attempt_of(run: RunId, number: int) -> RunId:
-    """Return the ID of one attempt at a task's run, counted from 1; the node stores plan and journal under it."""
-    return RunId(f"{run}.{number}")
-
-
-def task_run(attempt: RunId) -> RunId:
-    """Return the task's run that an attempt belongs to."""
-    return RunId(attempt.rpartition(".")[0])

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from nodeupgrade.api.field import SHA256, Field, declared, keys_match, one_of
 from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
-from nodeupgrade.api.node_files import PATH, PORT, URL, not_of_the_kernel
+from nodeupgrade.api.locations import PATH, PORT, URL, not_of_the_kernel
 
 _DOTTED: Final = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
 REGISTRY: Final = rf"({_DOTTED}({PORT})?|[A-Za-z0-9-]+{PORT}|localhost)"

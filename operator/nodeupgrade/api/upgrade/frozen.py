@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.defaulting import filled, ordered, rebuilt
 from nodeupgrade.api.schema.derive import Schema, Type
-from nodeupgrade.api.schema.validation import filled, ordered, rebuilt
 from nodeupgrade.api.upgrade.spec import SPEC
 
 

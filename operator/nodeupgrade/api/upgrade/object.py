@@ -11,8 +11,9 @@ from typing import Any
 
 from nodeupgrade.api.json import Json, MalformedObjectError, from_json
 from nodeupgrade.api.limits import RETRY_TOKEN_LENGTH
+from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import Problem
-from nodeupgrade.api.schema.validation import filled, validate
+from nodeupgrade.api.schema.validation import validate
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus

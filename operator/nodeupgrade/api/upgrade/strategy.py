@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from nodeupgrade.api.field import LABEL_KEY, Field, Rule, declared
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.waves import SLOTS
-from nodeupgrade.api.values import IntOrPercent
 
 ONE: Final = IntOrPercent(1)
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from nodeupgrade.api.field import DNS_LABEL, Field, Rule, declared, stays_or_not
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.nodes import LabelSelector
-from nodeupgrade.api.values import IntOrPercent
 
 MOST_WAVES: Final = 20
 

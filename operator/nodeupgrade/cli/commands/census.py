@@ -13,12 +13,13 @@ from nodeupgrade.api.task.status import UNKNOWN_KUBELET
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import World, nodes, on_cluster
+from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.completion import nodes
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import OK, command
 from nodeupgrade.cli.screens.formatting import Columns, lasting
-from nodeupgrade.domain.hazards import named
-from nodeupgrade.ports.kube import KubeApi
+from nodeupgrade.cluster.kube_api import KubeApi
+from nodeupgrade.findings.finding import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,21 +14,13 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import OPERATOR_LABELS, World, nodes, on_cluster
+from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.completion import nodes
+from nodeupgrade.cli.inputs.fleet import OPERATOR_LABELS
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
-from nodeupgrade.domain.election import DURATION, RETRY, LeaseRecord, read
-from nodeupgrade.domain.node.guard_trials import NODE_POLICY, POD_POLICY
-from nodeupgrade.domain.nodes import NodeView, view_node
-from nodeupgrade.domain.pods import container_statuses
-from nodeupgrade.domain.rollout import guard
-from nodeupgrade.engine.election import LEASE_NAME
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, GuardWriter
-from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import (
+from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
     DEPLOYMENTS,
     EVENTS,
@@ -45,6 +37,17 @@ from nodeupgrade.ports.kube import (
     RejectedError,
     ReviewingKube,
 )
+from nodeupgrade.cluster.nodes import NodeView, view_node
+from nodeupgrade.cluster.pods import container_statuses
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod
+from nodeupgrade.fleet.guard import requirement
+from nodeupgrade.fleet.guard.parameters import INSTALLED_IN, GuardWriter
+from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
+from nodeupgrade.fleet.leadership.election import DURATION, RETRY, LeaseRecord
+from nodeupgrade.fleet.leadership.lease import read
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.agent.guard_trials import NODE_POLICY, POD_POLICY
 
 DEPLOYMENT = "nodeupgrade-operator"
 POLICIES = (POD_POLICY, NODE_POLICY, FENCE)
@@ -190,7 +193,7 @@ async def _policies(kube: KubeApi) -> Found:
             return State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}"
         except ForbiddenError:
             return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}"
-    problem = guard.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
+    problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
     if problem is not None:
         return State.PROBLEM, f"{problem}; {remedy}"
     return State.OK, "the readiness guard and the fence of the operator are installed"

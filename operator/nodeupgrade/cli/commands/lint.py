@@ -10,7 +10,8 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
-from nodeupgrade.cli.inputs.documents import documents, is_upgrade, results
+from nodeupgrade.cli.inputs.documents import documents
+from nodeupgrade.cli.inputs.problems import is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
 

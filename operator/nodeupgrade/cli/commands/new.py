@@ -8,8 +8,8 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cli.console import write
 from nodeupgrade.cli.output import in_yaml
 from nodeupgrade.cli.program import CannotError, command
-from nodeupgrade.domain.rollout.lint import lint
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.cluster.kube_api import UPGRADES
+from nodeupgrade.fleet.decide.lint import lint
 
 IN_IMAGE = "/kubelet"
 

@@ -6,18 +6,20 @@ import click
 
 from nodeupgrade.cli.console import say, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import World, claimed_nodes, nodes, on_cluster, read_fleet, rollouts
+from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.completion import claimed_nodes, nodes, rollouts
+from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
+from nodeupgrade.cli.reports.failures import failures
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
-from nodeupgrade.cli.reports.overview import failures
-from nodeupgrade.cli.screens import evidence
+from nodeupgrade.cli.screens import evidence, evidence_digest
 from nodeupgrade.cli.screens import node as screen
-from nodeupgrade.cli.screens.status import by_reason
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.membership import view_rollout
-from nodeupgrade.ports.kube import PODS, KubeApi
+from nodeupgrade.cli.screens.failures import by_reason
+from nodeupgrade.cluster.kube_api import PODS, KubeApi
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.fleet.decide.membership import view_rollout
 
 
 @command(
@@ -123,5 +125,5 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     if output == "text":
         show(evidence.proof(task, world.now()))
     else:
-        dump(evidence.sealed(evidence.document(task)), output)
+        dump(evidence_digest.sealed(evidence.document(task)), output)
     return OK

@@ -13,17 +13,19 @@ from typing import Any, TypeVar
 import click
 
 from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
-from nodeupgrade.api.wording import counted, printable
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
+from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.completion import rollouts
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, called, command
-from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi
+from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, KubeApi
 
 MANAGER = "nodeupgrade-cli"
 """Field manager of everything that this program writes; the status names it as the approver of a wave.

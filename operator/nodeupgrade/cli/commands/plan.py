@@ -11,18 +11,20 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, as_if_applied, cluster_options, read_fleet
-from nodeupgrade.cli.inputs.documents import Document, documents, is_upgrade, results
+from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, cluster_options
+from nodeupgrade.cli.inputs.documents import Document, documents
+from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
+from nodeupgrade.cli.inputs.problems import is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
-from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, report, rollout, with_pods
+from nodeupgrade.cli.reports.restarts import NodeForecast, forecast
 from nodeupgrade.cli.screens import plan
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.ports.kube import PODS, KubeApi
+from nodeupgrade.cluster.kube_api import PODS, KubeApi
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
 
 READS_AT_ONCE = 8
 """Nodes whose pods are listed concurrently: limits the load on the API server, and memory use on large fleets."""

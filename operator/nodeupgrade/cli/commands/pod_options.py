@@ -13,8 +13,9 @@ from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.output import in_json, in_yaml, output_option
 from nodeupgrade.cli.program import CannotError, InputFile
-from nodeupgrade.domain.pods import CONFIG_MIRROR
+from nodeupgrade.cluster.pods import CONFIG_MIRROR
 from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
+from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
 _ROWS_PER_TABLE = 500
 _MOST_FAILURES = 10_000
@@ -177,3 +178,12 @@ def print_tables(columns: Row, rows: Iterable[Row]) -> None:
         for row in batch:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
         screen.print(table)
+
+
+Specs = Mapping[str, Mapping[str, object]]
+
+
+def containers_of(pod: Mapping[str, object]) -> Specs:
+    """Return the containers of a pod by name, init containers first."""
+    every = (*init_containers(pod), *regular_containers(pod))
+    return {container_name(pod, each): each for each in every}

@@ -12,13 +12,14 @@ from rich.live import Live
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster, rollouts
+from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.completion import rollouts
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, called, command
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
 from nodeupgrade.cli.screens.formatting import to_the_second
-from nodeupgrade.ports.kube import KubeApi, UnavailableError
+from nodeupgrade.cluster.kube_api import KubeApi, UnavailableError
 
 Look = Callable[[], Awaitable[Sequence[Overview]]]
 Draw = Callable[[Sequence[Overview]], RenderableType]

@@ -8,10 +8,10 @@ from typing import TypeVar
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
-from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.hazards import named
-from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
+from nodeupgrade.findings.finding import named
 
 NAMED = 10
 """How many names an error lists at most."""

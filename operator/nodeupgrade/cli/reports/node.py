@@ -12,15 +12,16 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
-from nodeupgrade.domain.hazards import Finding, named
-from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.admission import accept
-from nodeupgrade.domain.rollout.baseline import Baseline
-from nodeupgrade.domain.rollout.budgets import StartDecision, decide_start
-from nodeupgrade.domain.rollout.membership import selects
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.waves import approved_by
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.fleet.decide.admission import accept
+from nodeupgrade.fleet.decide.baseline import Baseline
+from nodeupgrade.fleet.decide.budgets import decide_start
+from nodeupgrade.fleet.decide.membership import selects
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.start_decision import StartDecision
+from nodeupgrade.fleet.decide.waves import approved_by
 
 OTHERS_NAMED = 5
 

@@ -5,24 +5,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview, ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cli.reports.forecast import EraForecast, Expectation, NodeForecast, by_era, expect
+from nodeupgrade.cli.reports.duration import Expectation, expect
+from nodeupgrade.cli.reports.restarts import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.todo import Todo, todo
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.pods import Pod, with_owners
-from nodeupgrade.domain.rollout.admission import findings
-from nodeupgrade.domain.rollout.budgets import concurrency, decide_start
-from nodeupgrade.domain.rollout.candidate import Candidate
-from nodeupgrade.domain.rollout.membership import node_state, selects, view_members, view_rollout
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
-from nodeupgrade.domain.rollout.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.rollout.waves import approved_by
+from nodeupgrade.cluster.pod_owner import with_owners
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.admission import findings
+from nodeupgrade.fleet.decide.budgets import concurrency, decide_start
+from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.fleet.decide.membership import node_state, selects, view_members, view_rollout
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.waves import approved_by
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Severity, known_reason
-from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import PodOwner, ReportedHazard
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.ranking import ranked
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.findings.ranking import ranked
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 OWNERS_NAMED = 5
 

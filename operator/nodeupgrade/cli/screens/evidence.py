@@ -1,18 +1,16 @@
 """The proof of what was done to one node, from its NodeUpgradeTask alone."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any
 
 from rich.console import RenderableType, group
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.screens.formatting import (
@@ -31,7 +29,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
-from nodeupgrade.engine.node.facts.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_places import STATE_DIRECTORY
 
 RUNS = STATE_DIRECTORY / "runs"
 """Directory on the node with one directory for each run: plan, journal, before-images."""
@@ -241,29 +239,3 @@ def _seconds(step: StepStatus) -> float | None:
     if step.started_at is None or step.finished_at is None:
         return None
     return round((step.finished_at - step.started_at).total_seconds(), 3)
-
-
-# A digest over evidence, so that a copy can be compared with another, and be signed by other means.
-
-DIGEST = "digest"
-"""The member that holds the digest, which does not cover itself."""
-
-
-def sealed(document: Json) -> Json:
-    """Return a document with its digest: what ``jq -cS 'del(.digest)' | sha256sum`` computes from it."""
-    plain: Json = {name: _plain(value) for name, value in document.items() if name != DIGEST}
-    line = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    return {**plain, DIGEST: f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"}
-
-
-def _plain(value: Any) -> Any:
-    """Write whole numbers without a fraction, as jq does."""
-    match value:
-        case dict():
-            return {name: _plain(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return value

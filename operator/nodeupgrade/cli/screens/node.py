@@ -26,7 +26,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
-from nodeupgrade.domain.rollout.node_state import Place
+from nodeupgrade.fleet.decide.node_state import Place
 
 EVENTS_SHOWN = 10
 

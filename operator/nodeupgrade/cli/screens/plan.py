@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType, group
 
+from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
-from nodeupgrade.api.values import render_duration
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
-from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, RuntimeInUse
+from nodeupgrade.cli.reports.restarts import EraForecast
 from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.formatting import (
     BAD,
@@ -31,8 +31,8 @@ from nodeupgrade.cli.screens.formatting import (
     lasting,
     to_the_second,
 )
-from nodeupgrade.domain.hazards import named
-from nodeupgrade.domain.rollout.node_state import NodeState, Place
+from nodeupgrade.findings.finding import named
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
 NODES_NAMED = 8

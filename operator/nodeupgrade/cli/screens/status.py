@@ -2,37 +2,34 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from itertools import groupby
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
-from nodeupgrade.cli.reports.overview import Branch, Failure, Flying, Overview, tree
+from nodeupgrade.cli.reports.overview import Flying, Overview
+from nodeupgrade.cli.reports.tree import tree
 from nodeupgrade.cli.screens.formatting import (
     BAD,
-    BAR_WIDTH,
     BUSY,
     FAINT,
     GOOD,
-    MARKS,
     NOTHING,
     SHORT_BAR,
     Columns,
     ahead,
-    bar,
     coloured,
     facts,
     heading,
     is_bad,
     lasting,
-    mark,
     since,
     spaced,
     to_the_second,
 )
+from nodeupgrade.cli.screens.tree import draw_tree, progress
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20
@@ -55,7 +52,7 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             each.upgrade.name,
             each.version,
             coloured(status.phase or "Pending"),
-            _progress(status.counts, SHORT_BAR),
+            progress(status.counts, SHORT_BAR),
             _alarming(status.counts.all_failed),
             _alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
@@ -99,7 +96,7 @@ def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[Ren
     yield from _headline(seen, now)
     if branches := tree(seen, now, whole=verbose):
         yield Text()
-        yield _tree(branches)
+        yield draw_tree(branches)
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
@@ -120,7 +117,7 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
 
 def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
     upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
-    yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
+    yield "Nodes", Text.assemble(progress(status.counts), f"  {_counts(status.counts)}")
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.braked:
@@ -149,13 +146,6 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if seen.estimate:
         rate = f"at the rate so far, {seen.estimate.nodes_per_hour:g} nodes an hour"
         yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
-
-
-def _progress(counts: Counts | WaveStatus, width: int = BAR_WIDTH) -> Text:
-    done = counts.succeeded + counts.skipped
-    failed = counts.failed if isinstance(counts, WaveStatus) else counts.all_failed
-    drawn = bar(done, counts.in_progress, failed + counts.refused, counts.total, width)
-    return Text.assemble(drawn, f" {done}/{counts.total}")
 
 
 def _counts(counts: Counts) -> str:
@@ -195,62 +185,3 @@ def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
         drawn.add_row(each.type, status, each.reason, since(each.last_transition_time, now), message)
         said = each.message
     return drawn
-
-
-# A rollout as a tree.
-
-_FORK, _LAST, _LINE, _GAP = "├─ ", "└─ ", "│  ", "   "
-
-
-def _tree(branches: Iterable[Branch]) -> RenderableType:
-    """Draw the waves with their nodes and steps, and what the marks and bars mean."""
-    drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
-    for guide, branch in _lines(tuple(branches), ""):
-        drawn.add_row(
-            Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
-            coloured(branch.state),
-            Text() if branch.wave is None else _progress(branch.wave, SHORT_BAR),
-            NOTHING if branch.took is None else lasting(branch.took),
-            branch.about,
-        )
-    return Group(drawn, _legend())
-
-
-def _legend() -> Text:
-    """Return the meaning of marks and bars."""
-    meanings = (("done", GOOD, "█"), ("in flight", BUSY, "▒"), ("failed or refused", BAD, "▚"), ("to come", "", ""))
-    drawn = Text()
-    for words, style, filling in meanings:
-        drawn.append(f"{MARKS[style]} {filling}".strip(), style).append(f" {words}   ", FAINT)
-    drawn.rstrip()
-    return drawn
-
-
-def _lines(branches: tuple[Branch, ...], before: str) -> Iterator[tuple[str, Branch]]:
-    for number, branch in enumerate(branches, 1):
-        last = number == len(branches)
-        yield before + (_LAST if last else _FORK), branch
-        yield from _lines(branch.branches, before + (_GAP if last else _LINE))
-
-
-# The failures of a rollout by reason, with what to do about each.
-
-
-@group()
-def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
-    """Draw failures grouped by reason."""
-    yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
-    for reason, failed in groupby(found, key=lambda failure: failure.reason):
-        nodes = tuple(failed)
-        yield Text()
-        yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
-        if known := nodes[0].explanation:
-            yield facts(("Means", known.meaning), ("Do", known.remedy))
-        drawn = Columns("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
-        for each in nodes:
-            message = each.message
-            if each.restarted:
-                message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
-            row = (each.node, each.result, each.wave, each.step)
-            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
-        yield drawn

@@ -11,8 +11,7 @@ import yaml
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.pods import Pod, PodContainer, Role, parse_pod
+from nodeupgrade.cluster.pods import Pod, PodContainer, Role, parse_pod
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,
@@ -21,6 +20,7 @@ from nodeupgrade.kubelethash import (
     hash_container,
     hash_manifest_container,
 )
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 
 MANIFESTS = "/etc/kubernetes/manifests"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nodeupgrade.api.values import ContainerId, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerInstance, SandboxInstance, StoredHashes
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, SandboxInstance, StoredHashes
 
 ENCODING = "simulation/metadata"
 

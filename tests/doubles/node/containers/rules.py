@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.node.shield import Method, RuntimeCall
-from nodeupgrade.domain.pods import Pod
+from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.node.shield.rules import Method, RuntimeCall
 from tests.doubles.node.containers.pods import action_after
 from tests.doubles.node.containers.runtime import SimulatedRuntime
 

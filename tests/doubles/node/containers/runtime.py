@@ -5,29 +5,29 @@ from dataclasses import replace
 from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
-from nodeupgrade.domain.node.inventory import (
-    ContainerInstance,
-    ContainerState,
-    Inventory,
-    Process,
-    SandboxInstance,
-    StoredHashes,
-)
-from nodeupgrade.domain.node.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import (
+from nodeupgrade.errors import ContainerGone, MetadataConflict, Transient
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
-    RuntimeClients,
     RuntimeInfo,
     RuntimeKind,
     RuntimeProcess,
 )
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.runtimes.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.socket_users import RuntimeClients
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers import runtime_restart
 from tests.doubles.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document

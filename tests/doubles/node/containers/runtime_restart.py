@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.runtime import (
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.description import (
     TRANSIENT_UNITS,
     NextStart,
     RestartHazards,
@@ -20,7 +20,7 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeProcess,
     TuningFile,
 )
-from nodeupgrade.domain.node.systemd_units import UnitStatus
+from nodeupgrade.node.runtimes.inventory import Inventory
 
 RUNTIME_UNIT = "containerd.service"
 RUNTIME_PROGRAM = "/usr/bin/containerd"

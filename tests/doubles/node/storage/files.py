@@ -5,9 +5,9 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry
-from nodeupgrade.domain.node.mounts import DiskUsage
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
+from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.doubles.node.kubelet import stamp_of

@@ -1,6 +1,6 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.domain.node.journal import Journal, Record, parse, render, without_images
+from nodeupgrade.node.journal.journal import Journal, Record, parse, render, without_images
 from tests.doubles.node.calls import Calls
 
 

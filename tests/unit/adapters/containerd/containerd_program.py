@@ -2,10 +2,12 @@
 
 import tomllib
 
-from nodeupgrade.adapters.containerd.restart import SETTING, STANDARD_INPUT, USUAL, Configuration, ContainerdProgram
-from nodeupgrade.domain.errors import StepFailed, TimedOut
-from nodeupgrade.domain.node.systemd_units import UnitStatus
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.errors import StepFailed, TimedOut
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.containerd.command_line import STANDARD_INPUT
+from nodeupgrade.node.runtimes.containerd.next_start import Configuration, ContainerdProgram
+from nodeupgrade.node.runtimes.containerd.restart_tuning import SETTING, USUAL
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline

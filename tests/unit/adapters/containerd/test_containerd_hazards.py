@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import find_hazards
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.systemd.manager import SystemdManager
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
 
 asked_to_stop = ContainerdRuntime(
     Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager()

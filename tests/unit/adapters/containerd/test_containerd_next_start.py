@@ -2,9 +2,10 @@
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG, Configuration, find_next_start, is_same_start
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.runtime import NextStart, RuntimePlaces, RuntimeProcess
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG, is_same_start
+from nodeupgrade.node.runtimes.containerd.next_start import Configuration, find_next_start
+from nodeupgrade.node.runtimes.description import NextStart, RuntimePlaces, RuntimeProcess
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from nodeupgrade.adapters.containerd import runtime
-from nodeupgrade.domain.node.runtime import RuntimePlaces
+from nodeupgrade.node.runtimes.containerd import containerd
+from nodeupgrade.node.runtimes.description import RuntimePlaces
 
 TOLD = {
     "containerdRootDir": "/var/lib/containerd",
@@ -29,4 +29,4 @@ TOLD = {
     ],
 )
 def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: RuntimePlaces | None) -> None:
-    assert runtime.places(info) == places
+    assert containerd.places(info) == places

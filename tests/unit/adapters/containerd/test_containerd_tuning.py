@@ -8,15 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import (
+from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart, read_start
+from nodeupgrade.node.runtimes.containerd.restart_tuning import (
     SETTING,
-    ContainerdStart,
     candidates,
     find_tuning,
     limit_in,
     only_raises,
     raised,
-    read_start,
 )
 from tests.unit.adapters.containerd.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.adapters.containerd.store import TYPE_URL, StoredMetadata
-from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import OddMetadata
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.containerd.metadata import TYPE_URL, StoredMetadata
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 
 ID = ContainerId("cd293f00")
 HASHES = st.from_regex(r"[1-9a-f][0-9a-f]{0,15}", fullmatch=True).map(HashValue)

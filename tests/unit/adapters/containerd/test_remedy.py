@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd._pb import containerd_pb2
-from nodeupgrade.adapters.containerd.rescue_fragment import updates
-from nodeupgrade.adapters.containerd.store import EXTENSION, TYPE_URL
-from nodeupgrade.adapters.cri._pb import runtime_pb2
-from nodeupgrade.adapters.cri.client import HASH_KEY, CriClient, CriVersion
-from nodeupgrade.adapters.cri.connection import Connection
-from nodeupgrade.adapters.cri.stored import wrong_hashes
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2
+from nodeupgrade.node.runtimes.containerd.metadata import EXTENSION, TYPE_URL
+from nodeupgrade.node.runtimes.containerd.rescue_fragment import updates
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2
+from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
+from nodeupgrade.node.runtimes.cri.connection import Connection
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY
+from nodeupgrade.node.runtimes.cri.rescue_calls import wrong_hashes
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 
 OLD, NEW = StoredHashes(container=HashValue("1a2b3c4d")), StoredHashes(container=HashValue("99ff"))
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 
-from nodeupgrade.adapters.cri.connection import OPTIONS
+from nodeupgrade.node.runtimes.cri.connection import OPTIONS
 
 RUNTIME = "/runtime.v1.RuntimeService/"
 BAD = b"\x08\x09\x12\x03bad"

@@ -9,14 +9,14 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.client import CriClient
-from nodeupgrade.adapters.cri.connection import Connection, NotFound, UnaryMethod, Unimplemented
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.systemd.manager import SystemdManager
-from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.cri.client import CriClient
+from nodeupgrade.node.runtimes.cri.connection import Connection, NotFound, UnaryMethod, Unimplemented
 
 Answer = Callable[[str, grpc.ServicerContext], bytes]
 VERSION = UnaryMethod("/runtime.v1.RuntimeService/Version", pb.VersionResponse)

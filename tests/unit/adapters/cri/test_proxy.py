@@ -11,9 +11,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from nodeupgrade.adapters.cri import proxy
-from nodeupgrade.adapters.cri.guarded import is_unary
-from nodeupgrade.adapters.cri.proxy import Proxy, Rejection, Upstream
+from nodeupgrade.node.shield import proxy
+from nodeupgrade.node.shield.backend import Upstream
+from nodeupgrade.node.shield.call_requests import is_unary
+from nodeupgrade.node.shield.proxy import Proxy, Rejection
 from tests.unit.adapters.cri.runtime_server import BAD, RUNTIME, Runtime, connected, running, stream, unary
 
 BOTH_WAYS = pytest.mark.parametrize("method", ["Version", "Unheard"])

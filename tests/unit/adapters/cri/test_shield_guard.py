@@ -8,12 +8,14 @@ from pathlib import Path, PurePosixPath
 import grpc
 import pytest
 
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings, UnreadableRequest, guarded, is_unary, read
-from nodeupgrade.adapters.proc.processes import memory_in_use
 from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
-from nodeupgrade.domain.node.shield import Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
+from nodeupgrade.node.host.processes.memory import memory_in_use
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.node.shield.call_judge import CallGuard, Surroundings
+from nodeupgrade.node.shield.call_requests import UnreadableRequest, guarded, is_unary, read
+from nodeupgrade.node.shield.rules import Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
 from tests.unit.domain.node.shielded import AS_FOUND, EDITED, WEB, container_of, shielded_plan
 
 PEER = "unix-abstract:kubelet"

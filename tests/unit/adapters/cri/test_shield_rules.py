@@ -5,14 +5,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.guarded import CallGuard
-from nodeupgrade.adapters.shield.records import ShieldRecords
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Process
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.shield import BY_RULE, RuleRestart, Shielded
-from nodeupgrade.domain.pod_restart_rules import ExitRule, RuledContainer
+from nodeupgrade.cluster.pod_restart_rules import ExitRule, RuledContainer
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.node.shield.call_judge import CallGuard
+from nodeupgrade.node.shield.records import ShieldRecords
+from nodeupgrade.node.shield.rules import BY_RULE, RuleRestart, Shielded
 from tests.unit.adapters.cri.test_shield_guard import PEER, STOP, STOP_WEB, World
 from tests.unit.domain.node.shielded import WEB, container, container_of, shielded_plan
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.adapters.cri.client import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.crio.metadata import INNER, StoredSpecification
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.crio.metadata import INNER, StoredSpecification
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_storage import go_json, specification
 
 ID = ContainerId("cd293f00")

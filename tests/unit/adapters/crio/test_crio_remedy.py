@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.cri.connection import Call
-from nodeupgrade.adapters.cri.stored import wrong_hashes
-from nodeupgrade.adapters.crio.metadata import StoredContainer, StoredSpecification, StoredState, encoded
-from nodeupgrade.adapters.crio.rescue_fragment import rendered
-from nodeupgrade.adapters.proc.processes import ProcessTable
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.inventory import Process, StoredHashes
-from nodeupgrade.domain.node.rescue_shell import LOGIC
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.rescue.shell import LOGIC
+from nodeupgrade.node.runtimes.cri.connection import Call
+from nodeupgrade.node.runtimes.cri.rescue_calls import wrong_hashes
+from nodeupgrade.node.runtimes.crio.before_images import StoredContainer, StoredState, encoded
+from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
+from nodeupgrade.node.runtimes.crio.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification
 
 OLD, NEW = (StoredHashes(container=HashValue(value)) for value in ("aaaa0000", "b1"))

@@ -2,8 +2,8 @@
 
 import json
 
-from nodeupgrade.adapters.docker.store import HASH_LABEL
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL
 
 ID = ContainerId("c" * 64)
 OTHER = ContainerId("d" * 64)

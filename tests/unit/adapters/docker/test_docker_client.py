@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.docker.client import EngineClient
-from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.runtimes.docker.client import EngineClient
 
 ANSWERS: dict[str, tuple[int, bytes]] = {
     "/version": (200, b'{"Version":"20.10.24"}'),

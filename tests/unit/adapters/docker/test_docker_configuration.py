@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.docker.restart import (
+from nodeupgrade.node.runtimes.docker.configuration import (
     DockerdConfiguration,
     Unusable,
     config_file,
     is_same_start,
-    objections,
     read,
 )
+from nodeupgrade.node.runtimes.docker.stopping import objections
 
 PLAIN = ("/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock")
 DEFAULT = DockerdConfiguration(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker.store import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
 
 HASHES = st.from_regex(r"[1-9a-f][0-9a-f]{0,15}", fullmatch=True).map(HashValue)

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.docker import runtime
-from nodeupgrade.adapters.docker.client import TYPE_LABEL, address
-from nodeupgrade.adapters.docker.listing import details, nanoseconds, to_inventory
-from nodeupgrade.adapters.docker.store import HASH_LABEL
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.inventory import ContainerState
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.runtimes.docker import process as runtime
+from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL
+from nodeupgrade.node.runtimes.docker.listing import details, nanoseconds, to_inventory
+from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL
+from nodeupgrade.node.runtimes.docker.pod_addresses import address
+from nodeupgrade.node.runtimes.inventory import ContainerState
 
 TRIE = """Main:
   +-- 0.0.0.0/0 3 0 5

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.docker import store
-from nodeupgrade.adapters.docker.rescue_fragment import rendered
-from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.node.runtimes.docker import metadata
+from nodeupgrade.node.runtimes.docker.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
 
 OLD, NEW = (StoredHashes(container=HashValue(value)) for value in ("aaaa0000", "b1"))
@@ -48,14 +48,14 @@ class Node:
         (root / "calls").touch()
         (root / "answers").mkdir()
         (root / "info").write_text('{"LiveRestoreEnabled":true}')
-        self.before = {i: content({store.HASH_LABEL: "aaaa0000"}, i) for i in (ID, OTHER)}
+        self.before = {i: content({metadata.HASH_LABEL: "aaaa0000"}, i) for i in (ID, OTHER)}
         for container_id, data in self.before.items():
             self.put(container_id, data.replace(self._entry("aaaa0000"), self._entry("b1")))
         self.served()
 
     @staticmethod
     def _entry(value: str) -> bytes:
-        return f'"Labels":{{"{store.HASH_LABEL}":"{value}"}}'.encode()
+        return f'"Labels":{{"{metadata.HASH_LABEL}":"{value}"}}'.encode()
 
     def file(self, container_id: str) -> Path:
         return self.root / "containers" / container_id / "config.v2.json"
@@ -70,8 +70,8 @@ class Node:
         (self.root / "served").write_bytes(b"".join(file.read_bytes() for file in files))
 
     def run(self, command: str) -> int:
-        stored = {i: store.StoredConfig.of(i, data).data for i, data in self.before.items()}
-        images = (BeforeImage(container_id=i, encoding=store.ENCODING, data=stored[i], hashes=OLD) for i in stored)
+        stored = {i: metadata.StoredConfig.of(i, data).data for i, data in self.before.items()}
+        images = (BeforeImage(container_id=i, encoding=metadata.ENCODING, data=stored[i], hashes=OLD) for i in stored)
         changes = [(image, NEW) for image in images]
         fragment = rendered(PurePosixPath("/run/docker.sock"), PurePosixPath(self.root), changes)
         assert fragment.restores
@@ -134,7 +134,7 @@ def test_a_container_that_is_gone_needs_no_hash(node: Node) -> None:
     [
         (lambda node: (node.root / "info").write_text('{"LiveRestoreEnabled":false}'), "live-restore is not in effect"),
         (lambda node: (node.root / "stubborn").touch(), "dockerd does not stop"),
-        (lambda node: node.put(OTHER, content({store.HASH_LABEL: "dddd"}, OTHER)), "is neither"),
+        (lambda node: node.put(OTHER, content({metadata.HASH_LABEL: "dddd"}, OTHER)), "is neither"),
     ],
 )
 def test_it_says_why_it_cannot(node: Node, harm: Callable[[Node], object], why: str) -> None:

@@ -6,14 +6,14 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.cri.stored import OddMetadata
-from nodeupgrade.adapters.docker import store
-from nodeupgrade.adapters.docker.store import LabelStore, path_of
-from nodeupgrade.adapters.files.host import HostFiles
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
-from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.docker import metadata
+from nodeupgrade.node.runtimes.docker.hash_store import LabelStore, path_of
+from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.doubles.node.storage.disk import Image, ModelDisk
 from tests.unit.adapters.docker.docker_files import ID, OTHER, content
 
@@ -36,7 +36,7 @@ class Dockerd:
 
     def __post_init__(self) -> None:
         for container_id in BOTH:
-            self.put(container_id, content({store.HASH_LABEL: "aaaa0000"}, container_id))
+            self.put(container_id, content({metadata.HASH_LABEL: "aaaa0000"}, container_id))
 
     @property
     def store(self) -> LabelStore:
@@ -166,7 +166,7 @@ def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
 
 def test_what_somebody_else_wrote_is_left_alone() -> None:
     dockerd = Dockerd()
-    dockerd.put(OTHER, content({store.HASH_LABEL: "aaaa0000", "theirs": "x"}, OTHER))
+    dockerd.put(OTHER, content({metadata.HASH_LABEL: "aaaa0000", "theirs": "x"}, OTHER))
 
     with pytest.raises(MetadataConflict):
         rewritten(dockerd)

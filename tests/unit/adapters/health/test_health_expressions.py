@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health import judge, probe
-from nodeupgrade.adapters.health.probe import JUDGED_AT_ONCE, ProbeError, which_fail
+from nodeupgrade.fleet.health import expressions, judge, objects
+from nodeupgrade.fleet.health.expressions import which_fail
+from nodeupgrade.fleet.health.probe import JUDGED_AT_ONCE
+from nodeupgrade.fleet.health.probe_error import ProbeError
 
 DEPLOYMENT = {"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"conditions": [{"type": "Available"}]}}
 
@@ -19,7 +21,7 @@ DEPLOYMENT = {"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"
 @pytest.fixture(autouse=True)
 def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """To start a process may take long where all processors are taken; the limits of CPU and memory stay."""
-    monkeypatch.setattr(probe, "SECONDS", 100)
+    monkeypatch.setattr(expressions, "SECONDS", 100)
 
 
 def as_sent(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -113,7 +115,7 @@ GROWS = "l.map(a, l.map(b, s + s)) != []"
 async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever timeout its check has: the limits are the program's own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    monkeypatch.setattr(probe, "SECONDS", 600)
+    monkeypatch.setattr(expressions, "SECONDS", 600)
     with pytest.raises(ProbeError, match="too much time"):
         await which_fail(SPINS, [{"l": list(range(200))}])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -122,7 +124,7 @@ async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pyte
 
 
 async def test_it_is_ended_by_the_clock_where_it_gets_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "SECONDS", 0.5)
+    monkeypatch.setattr(expressions, "SECONDS", 0.5)
     with pytest.raises(ProbeError, match="too much time"):
         await which_fail(SPINS, [{"l": list(range(200))}])
 
@@ -147,14 +149,14 @@ async def test_two_and_the_operator_fit_into_its_memory_limit() -> None:
 
 async def test_data_that_are_too_large_are_not_evaluated() -> None:
     with pytest.raises(ProbeError, match="select less"):
-        await which_fail("true", [{"object": {"data": "a" * probe.MOST_DATA_BYTES}}])
+        await which_fail("true", [{"object": {"data": "a" * expressions.MOST_DATA_BYTES}}])
 
 
 async def test_as_many_objects_as_may_be_selected_can_be_evaluated() -> None:
     conditions = [{"type": "Available", "status": "True", "message": "a" * 300} for _ in range(10)]
     deployment = {"metadata": {"name": "x" * 60}, "spec": {"a": ["b" * 50] * 40}, "status": {"conditions": conditions}}
     asked = "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
-    assert await which_fail(asked, [{"object": deployment}] * probe.MOST_OBJECTS) == ()
+    assert await which_fail(asked, [{"object": deployment}] * objects.MOST_OBJECTS) == ()
 
 
 MIB = 1024 * 1024

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.health.probe import MOST_BYTES, MOST_SAMPLES, ProbeError, query
 from nodeupgrade.api.configuration import PrometheusServer
+from nodeupgrade.fleet.health.probe_error import ProbeError
+from nodeupgrade.fleet.health.prometheus import MOST_BYTES, MOST_SAMPLES, query
 from tests.unit.adapters.health.prometheus_server import NOW, FakePrometheus, sample, serving, vector
 
 

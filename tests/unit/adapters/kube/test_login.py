@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.config import incluster_config
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
-from nodeupgrade.ports.kube import NODES, UnavailableError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.kube_api import NODES, UnavailableError
 from tests.unit.certificates import self_signed
 
 

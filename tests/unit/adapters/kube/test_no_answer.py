@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
-from nodeupgrade.ports.kube import NODES, UnavailableError
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.kube_api import NODES, UnavailableError
 
 KUBECONFIG = """
 apiVersion: v1

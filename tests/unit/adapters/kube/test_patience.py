@@ -2,9 +2,9 @@
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
-from nodeupgrade.wiring.cluster import connect
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.transport import Patience
+from nodeupgrade.cluster.connect import connect
 
 
 @pytest.mark.parametrize(

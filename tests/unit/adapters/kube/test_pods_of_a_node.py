@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.refusals import AheadError, failure
+from nodeupgrade.cluster.client.transport import Transport
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
 COUNT: tuple[str, Json] = ("/api/v1/pods", {"limit": "1"})

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.adapters.kube import transport as module
+from nodeupgrade.cluster.client import transport as module
 from tests.unit.adapters.kube.test_throttling import Answer, Client, transport
 
 THERE = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)

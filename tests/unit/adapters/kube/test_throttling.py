@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.kube.transport import LONGEST_PAUSE_SECONDS, Patience, Transport
-from nodeupgrade.ports.kube import UnavailableError
+from nodeupgrade.cluster.client.transport import LONGEST_PAUSE_SECONDS, Patience, Transport
+from nodeupgrade.cluster.kube_api import UnavailableError
 
 BUSY = b"Too many requests, please try again later.\n"
 DENIED = b'{"kind": "Status", "code": 429, "message": "admission webhook \\"x\\" denied the request: later"}'

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.ports.kube import NODES
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.kube_api import NODES
 from tests.unit.certificates import self_signed
 
 BOOKMARK = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "5"}}}

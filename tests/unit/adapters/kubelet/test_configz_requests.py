@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.domain.errors import Transient
-from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
+from nodeupgrade.errors import Transient
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint
+from nodeupgrade.node.running_kubelet.process import HostKubelet
 from tests.unit.certificates import self_signed
 
 ASKED: list[tuple[str, str | None]] = []

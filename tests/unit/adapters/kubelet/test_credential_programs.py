@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.kubelet import credential_programs
-from nodeupgrade.adapters.kubelet.credential_programs import CredentialPrograms
-from nodeupgrade.kubelet.credentials import CredentialProgram, CredentialProgramError, Credentials, Material
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
+from nodeupgrade.kubelet.kubeconfig import Credentials, Material
+from nodeupgrade.node.running_kubelet import credential_programs
+from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 
 API = "client.authentication.k8s.io/v1beta1"
 KUBECONFIG = PurePosixPath("/etc/k.conf")

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 import yaml
 
-from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.kubelet import Answer
-from nodeupgrade.wiring.node import host_from_pod
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.running_kubelet.kubelet import Answer
+from nodeupgrade.node.wiring import host_from_pod
 from tests.unit.certificates import self_signed
 
 KUBECONFIG = PurePosixPath("/etc/kubernetes/kubelet.conf")

@@ -3,15 +3,8 @@
 from functools import cache
 
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
-from nodeupgrade.domain.node.inventory import (
-    ContainerInstance,
-    ContainerState,
-    Inventory,
-    Process,
-    SandboxInstance,
-    StoredHashes,
-)
-from nodeupgrade.domain.node.plan import (
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import (
     PLAN_SCHEMA,
     KubeletSwap,
     PlannedContainer,
@@ -19,6 +12,13 @@ from nodeupgrade.domain.node.plan import (
     ShieldPlan,
     StaticSource,
     StopHook,
+)
+from nodeupgrade.node.runtimes.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    StoredHashes,
 )
 
 WEB = PodRef(namespace="a", name="web", uid=PodUid("uid-web"))

@@ -4,10 +4,10 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.domain.node.departures import Evidence, divide, may_be_harmless, was_deleted, was_removed
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.verification import unplanned
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
+from nodeupgrade.node.verification.departures import Evidence, divide, may_be_harmless, was_deleted, was_removed
+from nodeupgrade.node.verification.verification import unplanned
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 NODE = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx", "log"), pod_json("db", "postgres")])

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.guard_trials import InForce, NotInForce, node_trial, pod_trials
-from nodeupgrade.domain.node.readiness_flaps import exposure_seconds
+from nodeupgrade.node.agent.guard_trials import InForce, NotInForce, node_trial, pod_trials
+from nodeupgrade.node.verification.readiness_flaps import exposure_seconds
 from tests.unit.domain.node.test_readiness_flaps import DELETED, ENDED, READY, UNREADY, pod
 
 DENIED = (

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.node.hash_rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, hash_container, hash_without_resources
+from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
+from nodeupgrade.node.plan.plan import PlannedContainer
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from tests.unit.domain.node.checks.sound import NEW, OLD, SPEC, instance, inventory, pod
 from tests.unit.kubelethash.containers import CONTAINERS
 

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain.node.mounts import has_option, is_mount_point, is_read_only, place_of
+from nodeupgrade.node.host.files.mounts import has_option, is_mount_point, is_read_only, place_of
 
 ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
 READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"

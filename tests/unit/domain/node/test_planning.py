@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef, PodUid
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.domain.node.static_pod_uids import pin
-from nodeupgrade.domain.node.systemd_units import is_ours
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import (
@@ -25,6 +19,12 @@ from nodeupgrade.kubelethash import (
     hash_container,
     hash_manifest_container,
 )
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.examination.planning import examine
+from nodeupgrade.node.host.systemd.unit_start import is_ours
+from nodeupgrade.node.plan.manifest_uid import pin
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.unit.domain.node.checks.sound import (
     NEW,
     OLD,

@@ -4,9 +4,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain.node import pod_cgroups
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import QosClass
+from nodeupgrade.node.host import pod_cgroups
 
 
 @pytest.mark.parametrize(

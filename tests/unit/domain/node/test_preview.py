@@ -7,13 +7,13 @@ import pytest
 
 from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.agent_pods import RUN_LABEL
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.planning import examine
-from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.agent_pods import RUN_LABEL
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
+from nodeupgrade.node.examination.planning import examine
+from nodeupgrade.node.examination.preview import preview
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.unit.domain.node.checks.sound import (
     NEW,
     OLD,

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.readiness_flaps import Flaps
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.node.verification.readiness_flaps import Flaps
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: Json = {"terminated": {"exitCode": 1}}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from nodeupgrade.domain.node.runtime import RestartTuning, TuningFile
-from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStart, differences
+from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
+from nodeupgrade.node.host.systemd.units import UnitCommand
+from nodeupgrade.node.runtimes.description import RestartTuning, TuningFile
 
 DROP_IN = "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
 

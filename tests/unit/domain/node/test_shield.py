@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import ContainerState, Inventory, Process
-from nodeupgrade.domain.node.shield import Excuse, Method, Protected, RuntimeCall, Shielded
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
+from nodeupgrade.node.shield.rules import Excuse, Method, Protected, RuntimeCall, Shielded
 from tests.unit.domain.node.shielded import (
     AGENT,
     AS_FOUND,

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import CONTAINERD
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.plan import ShieldPlan, StaticSource, StopHook
-from nodeupgrade.domain.node.runtime import RuntimeInfo
-from nodeupgrade.domain.node.static_pod_uids import pin
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import hash_container
+from nodeupgrade.node.checks import registry
+from nodeupgrade.node.plan.manifest_uid import pin
+from nodeupgrade.node.plan.plan import ShieldPlan, StaticSource, StopHook
+from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD
+from nodeupgrade.node.runtimes.description import RuntimeInfo
+from nodeupgrade.node.runtimes.inventory import ContainerState
 from tests.unit.domain.node.checks.sound import OLD, SPEC, facts, instance, inventory, pod, socket
 from tests.unit.domain.node.test_planning import MANIFEST, READ, STATIC, UID, plan, planned, static_facts
 

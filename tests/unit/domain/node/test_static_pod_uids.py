@@ -13,19 +13,10 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.static_pod_uids import (
-    COMMENT,
-    NotEditableError,
-    Pins,
-    StaticPods,
-    manifest_views,
-    match,
-    pin,
-    plan_pins,
-    unpin,
-)
-from nodeupgrade.domain.pods import Role
+from nodeupgrade.cluster.pods import Role
+from nodeupgrade.node.plan.manifest_uid import COMMENT, NotEditableError, pin, unpin
+from nodeupgrade.node.plan.static_pod_uids import Pins, StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.unit.domain.node.checks.sound import sandbox
 
 UID = "0123456789abcdef0123456789abcdef"

@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.node.inventory import (
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import PlannedContainer
+from nodeupgrade.node.runtimes.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
-    Process,
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.node.verification import (
+from nodeupgrade.node.verification.verification import (
     Difference,
     DifferenceKind,
     affected,
@@ -24,7 +25,6 @@ from nodeupgrade.domain.node.verification import (
     hash_differences,
     unplanned,
 )
-from nodeupgrade.kubelethash import HashValue
 from tests.unit.domain.node.shielded import shielded_plan
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))

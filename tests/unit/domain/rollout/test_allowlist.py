@@ -12,9 +12,9 @@ from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.upgrade.object import parse_upgrade
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout.admission import accept
-from nodeupgrade.domain.rollout.allowlist import Allowed, AllowedError, forbidden, read_allowed
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.admission import accept
+from nodeupgrade.sources.allowlist import Allowed, AllowedError, forbidden, read_allowed
 from tests.scenario.rollout.harness import upgrade_object
 
 UNIT, SHA = "kubelet.service", "a" * 64

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.baseline import Baseline
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.fleet.decide.baseline import Baseline
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import pod_object
 

@@ -11,10 +11,10 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, RolloutPhase, UpgradeStatus
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.rollout import conditions
-from nodeupgrade.domain.rollout.conditions import IMPEDED_AFTER, RolloutState
-from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide import conditions
+from nodeupgrade.fleet.decide.conditions import IMPEDED_AFTER, RolloutState
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 
 OBJECTION = Finding(reason=Reason.INVALID_SPEC, detail="the spec is wrong", remedy="")

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.election import (
+from nodeupgrade.fleet.leadership.election import (
     DURATION,
-    LAST_TERM,
-    LONGEST_SECONDS,
     RENEW_WITHIN,
     RETRY,
     Contender,
@@ -22,14 +20,11 @@ from nodeupgrade.domain.election import (
     Update,
     Yield,
     decide,
-    epoch_of,
-    outranks,
-    read,
     released,
-    render,
     see,
-    term_of,
 )
+from nodeupgrade.fleet.leadership.lease import LAST_TERM, LONGEST_SECONDS, read, render
+from nodeupgrade.fleet.leadership.term import epoch_of, outranks, term_of
 
 ME, OTHER = Contender(identity="me"), LeaseRecord(holder="other", duration=DURATION, transitions=4, renewed_at="then")
 MOMENT = "2026-01-01T00:00:00.000000Z"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
-from nodeupgrade.api.values import IntOrPercent
-from nodeupgrade.domain.rollout.budgets import slots
+from nodeupgrade.fleet.decide.budgets import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
 DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.health import ClusterObjects, HealthCheck
 from nodeupgrade.api.upgrade.strategy import OnFailure
-from nodeupgrade.domain.rollout.health import (
+from nodeupgrade.fleet.health.checks import (
     HealthObservation,
     HealthReading,
     HealthState,

@@ -5,7 +5,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
-from nodeupgrade.domain.rollout.lint import lint
+from nodeupgrade.fleet.decide.lint import lint
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.api.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 

@@ -8,13 +8,13 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import ContainerCounts, ReportedHazard, StepResult, StepStatus, TaskPhase, TaskStatus
-from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.pods import Pod, parse_pod
-from nodeupgrade.domain.rollout.baseline import Baseline
-from nodeupgrade.domain.rollout.verdict import decide_verdict
+from nodeupgrade.api.values import NodeName, RunId, Verdict
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.fleet.decide.baseline import Baseline
+from nodeupgrade.fleet.decide.verdict import decide_verdict
 from tests.doubles.kube import merged
 from tests.doubles.kube_fleet import pod_object
 

@@ -6,24 +6,24 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from nodeupgrade.adapters.containerd.restart import CONTAINERD, find_hazards
 from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.service_endpoints import Traffic
-from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.inventory import (
-    ContainerInstance,
-    ContainerState,
-    Inventory,
-    Process,
-    SandboxInstance,
-    StoredHashes,
-)
-from nodeupgrade.domain.node.plan import Replacement, RunRequest
-from nodeupgrade.domain.node.runtime import (
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
+from nodeupgrade.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.node.checks.traffic import Traffic
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.systemd.unit_start import UnitStart
+from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
+from nodeupgrade.node.plan.request import Replacement, RunRequest
+from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
     RuntimeAsFound,
@@ -33,11 +33,13 @@ from nodeupgrade.domain.node.runtime import (
     RuntimeProcess,
     RuntimeSocket,
 )
-from nodeupgrade.domain.node.systemd_units import UnitCommand, UnitStart, UnitStatus
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.kubelet.flags import Arguments
-from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
+from nodeupgrade.node.runtimes.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    StoredHashes,
+)
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline

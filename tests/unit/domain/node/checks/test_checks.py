@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from e2e.preflight.shown import NOT_SHOWN, SHOWN
-from nodeupgrade.domain.catalogue import EVERY
-from nodeupgrade.domain.check import Check, check, checks_of
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks import (
+from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.findings.check import Check, check, checks_of
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.checks import (
     cgroups,
     credentials,
     files,
@@ -28,8 +28,8 @@ from nodeupgrade.domain.node.checks import (
     units,
     volumes,
 )
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.startup import Readiness
 from tests.unit.domain.node.checks import (
     test_dependants,
     test_files,

@@ -5,15 +5,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.service_endpoints import (
-    Clients,
-    Risk,
-    Traffic,
-    api_server_keeps_its_webhooks,
-    budgets_are_kept,
-    dependants,
-)
+from nodeupgrade.findings.check import ask
+from nodeupgrade.node.checks.dependants import dependants
+from nodeupgrade.node.checks.traffic import Clients, Risk, Traffic, api_server_keeps_its_webhooks, budgets_are_kept
 from tests.unit.domain.node.checks.sound import traffic
 from tests.unit.domain.node.checks.test_traffic import HTTP, KEPT, pod
 

@@ -9,15 +9,16 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef, PodUid
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import files as of_files
-from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.node.checks.files import FilesFound
-from nodeupgrade.domain.node.exchanged_files import EntryKind, FileEntry, FileFound, NewFile
-from nodeupgrade.domain.node.planning import Examination, examine
-from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion, default_static_container, hash_manifest_container
+from nodeupgrade.node.checks import files as of_files
+from nodeupgrade.node.checks import registry
+from nodeupgrade.node.checks.files import FilesFound
+from nodeupgrade.node.examination.planning import Examination, examine
+from nodeupgrade.node.examination.preview import preview
+from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
+from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile
 from tests.unit.domain.node.checks.sound import OLD, facts, instance, inventory, kubelet, readiness, request, sandbox
 
 CHECKS = checks_of(of_files, warns=False)

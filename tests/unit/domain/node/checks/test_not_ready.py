@@ -7,8 +7,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import GuardGrant
-from nodeupgrade.domain.node.checks.pods import pods_outlast_a_node_that_is_not_ready
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.pods import pods_outlast_a_node_that_is_not_ready
 from tests.unit.domain.node.checks.sound import facts, task_spec
 from tests.unit.domain.node.checks.test_preflight import pods
 

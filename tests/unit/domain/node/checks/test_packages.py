@@ -9,19 +9,12 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.other_tools import package_manager_leaves_the_kubelet
-from nodeupgrade.domain.node.packages import (
-    HELD,
-    DpkgState,
-    Package,
-    assumed_owners,
-    owner_by_dpkg,
-    owner_by_rpm,
-    record_of,
-    rpm_owners,
-)
+from nodeupgrade.findings.check import ask
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.checks.other_tools import package_manager_leaves_the_kubelet
+from nodeupgrade.node.host.packages.dpkg import HELD, DpkgState, Package, record_of
+from nodeupgrade.node.host.packages.ownership import assumed_owners, owner_by_dpkg, owner_by_rpm
+from nodeupgrade.node.host.packages.rpm import rpm_owners
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")

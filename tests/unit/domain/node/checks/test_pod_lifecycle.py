@@ -8,12 +8,12 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import RejectedPod, VerifySettings
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import pod_lifecycle
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.resizing import resizes_are_over
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import pod_lifecycle
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.resizing import resizes_are_over
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from tests.unit.domain.node.checks import sound, test_preflight
 from tests.unit.domain.node.checks.sound import SPEC, instance, inventory, kubelet, traffic
 

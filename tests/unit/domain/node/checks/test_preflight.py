@@ -8,24 +8,20 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod
-from nodeupgrade.domain.node.checks.placement import taints_are_tolerated
-from nodeupgrade.domain.node.checks.pods import (
-    control_plane_is_not_of_kubeadm,
-    edits_of_manifests_count,
-    static_pods_run_on,
-)
-from nodeupgrade.domain.node.checks.registry import CHECKS, OF_ADMISSION, preflight
-from nodeupgrade.domain.node.checks.resizing import resizes_are_over
-from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.runtime import NextStart, RuntimeInfo
-from nodeupgrade.domain.node.static_pod_uids import StaticPod
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.kubelet import release_harms_no_pod
+from nodeupgrade.node.checks.placement import taints_are_tolerated
+from nodeupgrade.node.checks.pods import control_plane_is_not_of_kubeadm, edits_of_manifests_count, static_pods_run_on
+from nodeupgrade.node.checks.registry import CHECKS, OF_ADMISSION, preflight
+from nodeupgrade.node.checks.resizing import resizes_are_over
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.static_pod_uids import StaticPod
+from nodeupgrade.node.runtimes.description import NextStart, RuntimeInfo
 from tests.unit.domain.node.checks.sound import (
     OLD,
     SPEC,

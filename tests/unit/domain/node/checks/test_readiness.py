@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import cgroups, credentials, host, startup, state
-from nodeupgrade.domain.node.checks.startup import Readiness
-from nodeupgrade.domain.node.runtime import RuntimeInfo
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import cgroups, credentials, host, startup, state_files
+from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.node.runtimes.description import RuntimeInfo
 from tests.unit.domain.node.checks.sound import readiness, unit
 from tests.unit.domain.node.checks.start import test_starting, test_state_files
 
 CHECKS = tuple(
-    each for each in checks_of(cgroups, startup, credentials, host, state, warns=False) if each.facts is Readiness
+    each for each in checks_of(cgroups, startup, credentials, host, state_files, warns=False) if each.facts is Readiness
 )
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'

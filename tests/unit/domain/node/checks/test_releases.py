@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.facts import Surroundings
-from nodeupgrade.domain.node.checks.kubelet import release_harms_no_pod, release_has_no_known_flaw
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.known_defects import KNOWN_BAD
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import Surroundings
+from nodeupgrade.node.checks.kubelet import release_harms_no_pod, release_has_no_known_flaw
 from tests.unit.domain.node.checks.sound import SPEC, facts, pod, readiness
 
 V = KubeletVersion.parse

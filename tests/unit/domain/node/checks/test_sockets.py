@@ -8,13 +8,13 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks.hashes import Proof, nobody_hangs_on_the_runtime, sockets_are_not_mounted
-from nodeupgrade.domain.node.hash_rewriting import Rewriting
-from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.node.runtime import RuntimeClients
+from nodeupgrade.findings.check import ask
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.checks.hashes import Proof, nobody_hangs_on_the_runtime, sockets_are_not_mounted
+from nodeupgrade.node.plan.hash_rewriting import Rewriting
+from nodeupgrade.node.plan.plan import PlannedContainer
+from nodeupgrade.node.runtimes.socket_users import RuntimeClients
 from tests.unit.domain.node.checks.sound import facts
 from tests.unit.domain.node.test_verification import PLANNED
 

@@ -6,12 +6,13 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.checks import probes, service_endpoints
-from nodeupgrade.domain.node.checks.service_endpoints import Clients, Risk, Traffic, answering, namespaces, risk_of
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import probes, service_endpoints
+from nodeupgrade.node.checks.service_endpoints import answering
+from nodeupgrade.node.checks.traffic import Clients, Risk, Traffic, namespaces, risk_of
 from tests.unit.domain.node.checks.sound import NEW, traffic
 
 V = KubeletVersion.parse

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.registry import CHECKS, WARNINGS
-from nodeupgrade.domain.node.checks.startup import StartingHost
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask
 from nodeupgrade.kubelet.layout import READ_AT_START, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.registry import CHECKS, WARNINGS
+from nodeupgrade.node.checks.startup import StartingHost
 from tests.unit.domain.node.checks.admission.admitted import GPU, GUARANTEED, pod, running
 from tests.unit.domain.node.checks.sound import facts, readiness
 

@@ -14,13 +14,14 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from socket import AF_UNIX, socket
 
-from nodeupgrade.adapters.containerd.rescue_fragment import rendered
-from nodeupgrade.adapters.cri.connection import Call
 from nodeupgrade.api.values import ContainerId, Digest
-from nodeupgrade.domain.node import rescue_script
-from nodeupgrade.domain.node.inventory import ContainerInstance, Process
-from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
-from nodeupgrade.domain.node.rescue_script import FileBefore
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.rescue.script import FileBefore
+from nodeupgrade.node.runtimes.containerd.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.cri.connection import Call
+from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from tests.doubles.node import SimulatedNode, plan_for
 from tests.unit.domain.node.checks.sound import instance, inventory
 
@@ -72,7 +73,7 @@ EXCHANGED = (
 """Files that go along with the kubelet: name, what is there now, and what was kept of it, if it was there before."""
 COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"lower-shield"}\n'
 END = "systemctl --no-block stop nodeupgrade-rescue.timer"
-LOOK = str(rescue_script.LOOK.relative_to("/"))
+LOOK = str(script.LOOK.relative_to("/"))
 
 
 class Node:
@@ -141,7 +142,7 @@ class Node:
             FileBefore(path=f"{self.root}/node{self.root}/state", content=b"state of the old\n"),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
-        text = rescue_script.script(self.plan, fragment, files, PurePosixPath(self.root / "runs")).decode()
+        text = script.script(self.plan, fragment, files, PurePosixPath(self.root / "runs")).decode()
         text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
         text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
         text = text.replace("flock -w 10", "flock -w 0.1")

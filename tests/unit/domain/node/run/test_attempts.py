@@ -8,9 +8,9 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.budget import is_worth_another, summed_up
-from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.run.attempts import is_worth_another, summed_up
+from nodeupgrade.node.run.report import RunReport
 
 TURNED_BACK = RunReport(
     outcome=Outcome.ROLLED_BACK,

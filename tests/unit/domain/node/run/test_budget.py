@@ -7,10 +7,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
-from nodeupgrade.domain.node.journal import Journal, Mark, Record
-from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, decide
-from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.node.journal.journal import Journal, Mark, Record
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
+from nodeupgrade.node.run.machine import Do, Finish, Observation, Undo, decide
 
 BOOT = BootIdentity("only")
 STEPS = tuple(Step)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node.journal import Journal, Mark, Record, parse, render
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.node.journal.journal import Journal, Mark, Record, parse, render
 
 PAYLOAD = st.none() | st.dictionaries(st.text(max_size=5), st.none() | st.text(max_size=9) | st.integers(), max_size=3)
 RECORD = st.builds(

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.machine import (
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.machine import (
     UNDO_RETRY_SECONDS,
     AskAgain,
     Decision,
@@ -22,9 +24,7 @@ from nodeupgrade.domain.node.machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.rescue_script import Rescue
-from nodeupgrade.domain.node.verification import Obstacle
+from nodeupgrade.node.verification.completeness import Obstacle
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
 FIRST, SECOND = BootIdentity("first"), BootIdentity("second")

@@ -1,9 +1,9 @@
 """How long each step may show no progress."""
 
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.budget import longest_silence, seconds_without_progress
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.rescue_script import hung_seconds
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.rescue.script import hung_seconds
+from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
 
 LIMITS = Limits()
 NOT_READY_SECONDS = 40.0

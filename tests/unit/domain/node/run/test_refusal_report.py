@@ -2,8 +2,8 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.task_report import refusal_status
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.task_status.task_status import refusal_status
 
 
 def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:

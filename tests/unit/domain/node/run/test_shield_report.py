@@ -8,10 +8,10 @@ from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.task.status import ShieldReport, ShieldState
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.journal import Mark
-from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
-from nodeupgrade.domain.node.run_status import run_status
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
+from nodeupgrade.node.task_status.run_status import run_status
 from tests.unit.domain.node.run.test_task_report import PLAN, Line, journal
 
 SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))

@@ -22,20 +22,20 @@ from nodeupgrade.api.task.status import (
 )
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.hazards import Finding
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
-from nodeupgrade.domain.node.readiness_flaps import Flaps
-from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
-from nodeupgrade.domain.node.run_status import run_status
-from nodeupgrade.domain.node.task_report import (
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.node.plan.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.node.run.report import RunReport, probes_forgotten_at
+from nodeupgrade.node.task_status.run_status import run_status
+from nodeupgrade.node.task_status.task_status import (
     failed_status,
     refusal_status,
     stranded_status,
     unreadable_status,
     with_readiness,
 )
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.node.verification.readiness_flaps import Flaps
 from tests.unit.domain.node.checks.sound import instance, inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

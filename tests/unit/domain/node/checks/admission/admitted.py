@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
-from nodeupgrade.kubelet.state import device_checksum
+from nodeupgrade.kubelet.state_files.checksums import device_checksum
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import Admission, HostFacts
 
 V = KubeletVersion.parse
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "1Gi"}

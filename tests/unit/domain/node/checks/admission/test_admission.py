@@ -6,13 +6,13 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
-from nodeupgrade.domain.node.checks.registry import OF_ADMISSION
-from nodeupgrade.domain.node.checks.resources import allocatable, amounts, demand
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.node.checks.facts import Admission, HostFacts
+from nodeupgrade.node.checks.registry import OF_ADMISSION
+from nodeupgrade.node.checks.resources import allocatable, amounts, demand
 from tests.unit.domain.node.checks.admission.admitted import (
     CAPACITY,
     DEVICES,

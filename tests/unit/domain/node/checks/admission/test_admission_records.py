@@ -6,9 +6,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.facts import Admission, HostFacts
-from nodeupgrade.domain.node.checks.registry import OF_ADMISSION
+from nodeupgrade.findings.check import ask
+from nodeupgrade.node.checks.facts import Admission, HostFacts
+from nodeupgrade.node.checks.registry import OF_ADMISSION
 from tests.unit.domain.node.checks.admission import test_admission
 from tests.unit.domain.node.checks.admission.admitted import (
     GPU,

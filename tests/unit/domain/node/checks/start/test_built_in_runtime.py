@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.kubelet import runtime_is_understood
-from nodeupgrade.domain.node.checks.runtime import runtime_is_proven
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.wiring.node import RUNTIMES
+from nodeupgrade.node.checks.kubelet import runtime_is_understood
+from nodeupgrade.node.checks.runtime import runtime_is_proven
+from nodeupgrade.node.runtimes.supported import RUNTIMES
 from tests.unit.domain.node.checks.sound import facts, readiness
 
 ENDPOINT = "--container-runtime-endpoint=unix:///run/cri-dockerd.sock"

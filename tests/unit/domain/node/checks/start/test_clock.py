@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.host import clock_is_right
-from nodeupgrade.domain.nodes import ahead
+from nodeupgrade.cluster.clock_offset import ahead
+from nodeupgrade.findings.check import ask
+from nodeupgrade.node.checks.host import clock_is_right
 from tests.unit.domain.node.checks.start.test_surroundings import around
 
 BEAT = "2026-11-21T21:14:37Z"

@@ -7,8 +7,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskSpec
-from nodeupgrade.domain.node.checks.credentials import credentials_can_be_used
-from nodeupgrade.domain.node.checks.registry import preflight
+from nodeupgrade.node.checks.credentials import credentials_can_be_used
+from nodeupgrade.node.checks.registry import preflight
 from tests.unit.domain.node.checks.sound import facts, task_spec
 
 WHY = "cannot use the credentials in /etc/k.conf: program aws: there is no such program"

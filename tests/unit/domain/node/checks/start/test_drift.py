@@ -8,12 +8,13 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import drift
-from nodeupgrade.domain.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
-from nodeupgrade.domain.node.checks.running_configuration import compare
-from nodeupgrade.domain.node.systemd_units import UnitStatus, assignments
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.node.checks import drift
+from nodeupgrade.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
+from nodeupgrade.node.checks.running_configuration import compare
+from nodeupgrade.node.host.systemd.environment_files import assignments
+from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.unit.domain.node.checks.sound import unit
 
 CHECKS, WARNINGS = checks_of(drift, warns=False), checks_of(drift, warns=True)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart import TUNED_CONFIG as CONFIG
-from nodeupgrade.adapters.containerd.restart import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import runtime
-from nodeupgrade.domain.node.runtime import RuntimeAsFound, RuntimePlaces, RuntimeProcess
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.node.checks import runtime
+from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG as CONFIG
+from nodeupgrade.node.runtimes.containerd.command_line import is_same_start
+from nodeupgrade.node.runtimes.description import RuntimeAsFound, RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
 CHECKS = tuple(check for check in checks_of(runtime, warns=False) if check.facts is RuntimeAsFound)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.kubelet import runtime_is_understood
-from nodeupgrade.domain.node.checks.runtime import logs_are_in_the_journal
+from nodeupgrade.findings.check import ask
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.kubelet import runtime_is_understood
+from nodeupgrade.node.checks.runtime import logs_are_in_the_journal
 from tests.unit.domain.node.checks.sound import facts, unit
 
 V = KubeletVersion.parse

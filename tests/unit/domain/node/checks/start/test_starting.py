@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import cgroups, credentials, host, startup
-from nodeupgrade.domain.node.checks.host import PROTECTED
-from nodeupgrade.domain.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
-from nodeupgrade.domain.node.mounts import DiskUsage
-from nodeupgrade.kubelet.credentials import validity
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import cgroups, credentials, host, startup
+from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
+from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
 from tests.unit.domain.node.checks.sound import readiness, unit
 
 ROOMS = (cgroups, startup, credentials, host)

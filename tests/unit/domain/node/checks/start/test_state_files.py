@@ -7,20 +7,20 @@ from zlib import crc32
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import state
-from nodeupgrade.domain.node.checks.facts import Admission
-from nodeupgrade.domain.node.checks.startup import Readiness, StartingHost
-from nodeupgrade.domain.node.checks.state import devices_are_on_record
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.kubelet.state import text_checksum
+from nodeupgrade.kubelet.state_files.checksums import text_checksum
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import state_files
+from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.startup import Readiness, StartingHost
+from nodeupgrade.node.checks.state_files import devices_are_on_record
 from tests.unit.domain.node.checks.admission.admitted import checkpoint
 from tests.unit.domain.node.checks.sound import readiness
 
-CHECKS = tuple(check for check in checks_of(state, warns=False) if check.facts is Readiness)
+CHECKS = tuple(check for check in checks_of(state_files, warns=False) if check.facts is Readiness)
 
 V = KubeletVersion.parse
 CLAIMS = json.dumps({"entries": []})
@@ -41,9 +41,9 @@ def static(config: bytes = b"", **document: Any) -> dict[str, Any]:
 
 
 def dra(text: str = CLAIMS, checksum: int | None = None, gate: bool = True) -> dict[str, Any]:
-    state = {"Data": text, "Checksum": crc32(text.encode()) if checksum is None else checksum}
+    state_files = {"Data": text, "Checksum": crc32(text.encode()) if checksum is None else checksum}
     return {
-        "state": {"dra_manager_state": json.dumps(state).encode()},
+        "state": {"dra_manager_state": json.dumps(state_files).encode()},
         "layout": layout(f"--feature-gates=DynamicResourceAllocation={str(gate).lower()}"),
     }
 
@@ -164,7 +164,7 @@ def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str =
         "spec": {"containers": [{"name": "app", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]},
         "status": {
             "phase": "Running",
-            "containerStatuses": [{"name": "app", "containerID": "x://1", "state": {state: {}}}],
+            "containerStatuses": [{"name": "app", "containerID": "x://1", "state": {state_files: {}}}],
         },
     }
     return Admission(

@@ -9,16 +9,16 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import cgroups, host, other_tools
-from nodeupgrade.domain.node.checks.facts import NodeFacts, PodCgroups, Surroundings
-from nodeupgrade.domain.node.checks.kubelet import kubelet_keeps_its_name
-from nodeupgrade.domain.node.checks.units import nothing_else_stops, systemd_is_new_enough
-from nodeupgrade.domain.node.packages import Package
-from nodeupgrade.domain.pods import Pod, parse_pod
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import cgroups, host, other_tools
+from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups, Surroundings
+from nodeupgrade.node.checks.kubelet import kubelet_keeps_its_name
+from nodeupgrade.node.checks.units import nothing_else_stops, systemd_is_new_enough
+from nodeupgrade.node.host.packages.dpkg import Package
 from tests.unit.domain.node.checks.sound import SPEC, STATUS, facts, kubelet, pod, readiness
 
 ROOMS = (cgroups, host, other_tools)

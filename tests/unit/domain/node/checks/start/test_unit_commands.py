@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import units
-from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.units import (
-    is_harmless,
-    paths_in,
-    script_of,
-    unknown_commands,
-)
-from nodeupgrade.domain.node.systemd_units import UnitCommand
-from nodeupgrade.domain.node.vendor_commands import KNOWN, SCRIPTS
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.node.checks import units
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of, unknown_commands
+from nodeupgrade.node.checks.vendor_commands import KNOWN, SCRIPTS
+from nodeupgrade.node.host.systemd.units import UnitCommand
 from tests.unit.domain.node.checks.sound import command, facts, kubelet, start, unit
 
 CHECKS = checks_of(units, warns=False)

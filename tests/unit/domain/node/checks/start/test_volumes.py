@@ -7,13 +7,13 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
-from nodeupgrade.domain.check import ask, checks_of
-from nodeupgrade.domain.node.checks import volumes as of_volumes
-from nodeupgrade.domain.node.checks.facts import NodeFacts, Surroundings, VolumeClaim
-from nodeupgrade.domain.node.mounts import MountedVolumes, mounted_volumes
-from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import volumes as of_volumes
+from nodeupgrade.node.checks.facts import NodeFacts, Surroundings, VolumeClaim
+from nodeupgrade.node.host.files.mounted_volumes import MountedVolumes, mounted_volumes
 from tests.unit.domain.node.checks.sound import facts, kubelet, pod, readiness
 
 CHECKS, WARNINGS = checks_of(of_volumes, warns=False), checks_of(of_volumes, warns=True)

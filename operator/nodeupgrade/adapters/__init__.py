@@ -1,1 +1,0 @@
-"""Adapters: implementations of the ports. Each external system has its package; vendor libraries stay inside."""

@@ -1,1 +1,0 @@
-"""Bundles: built with the image, and staged on a node."""

@@ -1,1 +1,0 @@
-"""Client for the Container Runtime Interface (CRI) over a unix socket."""

@@ -1,1 +1,0 @@
-"""Generated protobuf modules; see tools/generate_protobuf.py."""

@@ -1,1 +1,0 @@
-"""The CRI-O runtime: its containers and sandboxes, and the container hashes that it stores for the kubelet."""

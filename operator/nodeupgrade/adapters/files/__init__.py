@@ -1,1 +1,0 @@
-"""Files of one node, changed atomically and durably."""

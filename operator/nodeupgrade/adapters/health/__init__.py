@@ -1,1 +1,0 @@
-"""Health checks, evaluated for real: queries of a Prometheus and objects of the cluster, judged by CEL expressions."""

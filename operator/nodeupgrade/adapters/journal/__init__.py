@@ -1,1 +1,0 @@
-"""Plans, journals and messages of runs on a node's disk."""

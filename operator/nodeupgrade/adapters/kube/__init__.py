@@ -1,1 +1,0 @@
-"""Client for the Kubernetes API: raw JSON over the official client's transport."""

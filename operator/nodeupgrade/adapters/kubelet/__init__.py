@@ -1,1 +1,0 @@
-"""Access to the kubelet of one node."""

@@ -1,1 +1,0 @@
-"""Controls the systemd units of one node through ``systemctl``."""

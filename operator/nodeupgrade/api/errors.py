@@ -1,0 +1,5 @@
+"""The base class of this project's errors, for packages below the domain."""
+
+
+class NodeUpgradeError(Exception):
+    """Base class of all errors that this project raises on purpose."""

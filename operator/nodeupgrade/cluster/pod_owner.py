@@ -1,0 +1,41 @@
+"""Whose pod it is, as far as the pod itself tells: that of a workload, a static pod, or one that nobody owns."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import Finding, pod_of
+
+TEMPLATE_HASH = "pod-template-hash"
+"""Label with which a Deployment tells apart the pods of its ReplicaSets; also the end of their names."""
+
+
+def owner_of(pod: Pod) -> str:
+    """Return the kind, namespace and name of whatever created the pod."""
+    if pod.mirror or pod.from_manifest:
+        return f"static pod {pod}"
+    controller = controller_of(pod)
+    if controller is None:
+        return f"bare pod {pod}"
+    kind, name = str(controller.get("kind") or "owner"), str(controller.get("name") or "")
+    suffix = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
+    if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+        kind, name = "Deployment", name.removesuffix(suffix)
+    return f"{kind} {pod.ref.namespace}/{name}"
+
+
+def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Finding, ...]:
+    """Add to findings about a pod, or a container of one, whose pod it is."""
+    by_name = {str(pod): pod for pod in pods}
+    return tuple(
+        each if (pod := by_name.get(pod_of(each.subject))) is None else replace(each, owner=owner_of(pod))
+        for each in findings
+    )
+
+
+def controller_of(pod: Pod) -> Json | None:
+    """Return the reference to the controller that would make a pod anew; ``None`` if it has none."""
+    owners = pod.metadata.get("ownerReferences")
+    references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
+    return next((each for each in references if each.get("controller") is True), None)

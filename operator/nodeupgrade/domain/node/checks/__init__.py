@@ -1,1 +1,0 @@
-"""Checks: what forbids touching a node. They judge gathered facts and read nothing themselves."""

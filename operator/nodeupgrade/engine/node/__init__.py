@@ -1,1 +1,0 @@
-"""Carry out one node's run through the ports."""

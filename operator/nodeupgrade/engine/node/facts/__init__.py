@@ -1,1 +1,0 @@
-"""Gather the facts that the checks judge. Nothing here changes the node."""

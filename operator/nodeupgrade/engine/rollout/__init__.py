@@ -1,1 +1,0 @@
-"""The reconcile loop of one rollout: read, plan, apply."""

@@ -1,0 +1,1 @@
+"""What may speak against touching a node: checks, hazards, findings."""

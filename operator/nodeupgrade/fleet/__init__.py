@@ -1,0 +1,1 @@
+"""Everything that happens for many nodes."""

@@ -1,0 +1,1 @@
+"""Agent pods: when they are created and deleted, and their manifests."""

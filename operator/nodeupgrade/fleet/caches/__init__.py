@@ -1,0 +1,1 @@
+"""What the controllers know of the cluster."""

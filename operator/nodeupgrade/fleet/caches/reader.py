@@ -1,0 +1,249 @@
+"""Sources of Nodes, tasks, agent pods and NodeUpgrades for a pass: live lists or informers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar, cast
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS, AgentPodView, PodRole
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
+from nodeupgrade.cluster.nodes import NodeView, view_node
+from nodeupgrade.fleet.agents.manifests import AgentViews
+from nodeupgrade.fleet.caches.informer import Timing
+from nodeupgrade.fleet.caches.object_cache import Delta, Informer, ObjectCache
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache, known_upgrade
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetObjects:
+    """All Nodes, tasks, agent pods and their artifacts' pods by node, and all NodeUpgrades by name."""
+
+    nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
+    tasks: Mapping[NodeName, Task] = field(default_factory=dict)
+    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    # by node, why this version cannot parse the Node or its task
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
+
+
+class FleetSource(Protocol):
+    """A source of the fleet's objects."""
+
+    read_upgrade: ReadUpgrade
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:
+        """Return all objects, none of them older than this state of the NodeUpgrade.
+
+        The limit on nodes in flight depends on this: a slot that is free in this state was freed by a writer that saw
+        the run end, so no later reader may still see that run in progress, or an earlier one.
+
+        Raises:
+            UnavailableError: The objects cannot be read at the moment.
+        """
+        ...
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return all Nodes, possibly outdated."""
+        ...
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
+
+        Raises:
+            UnavailableError: They cannot be read at the moment.
+        """
+        ...
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return all NodeUpgrades as they are now, by name.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        ...
+
+
+class LiveFleet(FleetSource):
+    """Lists everything on every pass: always current, but expensive for a large fleet.
+
+    Args:
+        namespace: The namespace of agent pods; None for callers that do not need them.
+    """
+
+    def __init__(self, kube: KubeApi, namespace: str | None, read_upgrade: ReadUpgrade) -> None:
+        self._kube = kube
+        self.read_upgrade = read_upgrade
+        self._agents = None if namespace is None else PODS.within(namespace)
+        self._view_agent = AgentViews()
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
+        """Return all objects as the API server lists them now."""
+        return _assemble(
+            await self._all(NODES, view_node),
+            await self._all(TASKS, parse_task),
+            ObjectCache(self._view_agent)
+            if self._agents is None
+            else await self._all(self._agents, self._view_agent, AGENT_LABELS),
+            await self.upgrades_listed(),
+        )
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
+        return _opened(await self._all(TASKS, parse_task))
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        return {
+            body["metadata"]["name"]: known_upgrade(self.read_upgrade, body) for body in await self._kube.list(UPGRADES)
+        }
+
+    async def _all(
+        self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
+    ) -> ObjectCache[T]:
+        cache = ObjectCache(view)
+        for body in await self._kube.list(resource, labels=labels):
+            cache.learn(body)
+        return cache
+
+
+class InformedFleet(FleetSource):
+    """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
+
+    Args:
+        on_change: Called with the name of a node of which an object has changed.
+        on_error: Called with kind and error when listing or watching fails.
+    """
+
+    def __init__(
+        self,
+        kube: KubeApi,
+        namespace: str,
+        read_upgrade: ReadUpgrade,
+        *,
+        on_change: Callable[[NodeName], None] = lambda _name: None,
+        on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._on_change = on_change
+        self._written: dict[str, int] = {}
+        self.read_upgrade = read_upgrade
+        self.upgrades = UpgradeCache(kube, read_upgrade)
+
+        def trouble(resource: Resource) -> Callable[[str], None]:
+            return lambda problem: on_error(resource.kind, problem)
+
+        self.nodes = Informer(
+            kube, NODES, view_node, on_change=self._object_changed, on_error=trouble(NODES), timing=timing
+        )
+        self.tasks = Informer(
+            kube, TASKS, parse_task, on_change=self._object_changed, on_error=trouble(TASKS), timing=timing
+        )
+        self.agents = Informer(
+            kube, PODS.within(namespace), AgentViews(), labels=AGENT_LABELS, on_change=self._agent_changed,
+            on_error=trouble(PODS), timing=timing,
+        )  # fmt: skip
+
+    @property
+    def informers(self) -> tuple[Informer[NodeView], Informer[Task], Informer[AgentPodView]]:
+        """The informers for Nodes, tasks and agent pods."""
+        return self.nodes, self.tasks, self.agents
+
+    async def run(self) -> None:
+        """Run all informers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run())
+
+    async def read(self, upgrade: Upgrade) -> FleetObjects:
+        """Return the cached objects, once the caches are at least as new as the NodeUpgrade.
+
+        After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
+        between. After someone else's write, wait for the watches to catch up.
+        """
+        if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
+            await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
+            self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
+        return _assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        return cast("Mapping[NodeName, NodeView]", self.nodes.views)
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
+        await self.tasks.at_least(version)
+        return _opened(self.tasks)
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        return await self.upgrades.listed()
+
+    def learn(self, resource: Resource, body: Json) -> None:
+        """Store the response to one of our own writes."""
+        if resource == UPGRADES:
+            self._written[body["metadata"]["name"]] = int(body["metadata"]["resourceVersion"])
+            self.upgrades.learn(body)
+        for informer in self.informers:
+            if informer.resource == resource:
+                informer.learn(body)
+
+    def forget(self, resource: Resource, name: str, uid: str | None) -> None:
+        """Remove an object that is gone; without ``uid``, the cached one of that name."""
+        for informer in self.informers:
+            if informer.resource == resource:
+                informer.forget(name, uid)
+
+    def follows(self, resource: Resource) -> bool:
+        """Report whether there is an informer for a resource."""
+        return any(informer.resource == resource for informer in self.informers)
+
+    def _object_changed(self, delta: Delta[NodeView] | Delta[Task]) -> None:
+        if _differs(delta) and (changed := delta.after or delta.before) is not None:
+            self._on_change(changed.name)
+
+    def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
+        if delta.before != delta.after and (pod := delta.after or delta.before) is not None:
+            self._on_change(pod.node)
+
+
+def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:
+    """Report whether more than the resourceVersion changed: most writes to a Node are heartbeats, which we ignore."""
+    before, after = delta.before, delta.after
+    if before is None or after is None:
+        return True
+    return replace(before, resource_version=after.resource_version) != after
+
+
+class _Views(Protocol[T_co]):
+    """The common interface of a cache and an informer."""
+
+    @property
+    def views(self) -> Mapping[str, T_co]: ...
+
+    @property
+    def unreadable(self) -> Mapping[str, str]: ...
+
+
+def _opened(tasks: _Views[Task]) -> frozenset[NodeName]:
+    return frozenset({*(task.name for task in tasks.views.values() if task.open), *map(NodeName, tasks.unreadable)})
+
+
+def _assemble(
+    nodes: _Views[NodeView], tasks: _Views[Task], agents: _Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
+) -> FleetObjects:
+    return FleetObjects(
+        # Objects of both kinds have the name of their node.
+        nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
+        tasks=cast("Mapping[NodeName, Task]", tasks.views),
+        agents={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.AGENT},
+        artifacts={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.ARTIFACT},
+        unreadable=cast("Mapping[NodeName, str]", {**nodes.unreadable, **tasks.unreadable}),
+        upgrades=upgrades,
+    )

@@ -1,0 +1,83 @@
+"""A cache of all NodeUpgrades, fed by events, by lists and by the responses to our own writes.
+
+Unlike an informer it does not watch: in the operator, kopf watches and passes events on. kopf reports neither deletions
+that it missed nor how far its watch has come, so a caller that needs a complete view asks for a resourceVersion
+(``at_least``) or a list (``listed``).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi
+from nodeupgrade.fleet.caches.object_cache import ObjectCache, Reduced
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUpgrade:
+    """One NodeUpgrade; ``upgrade`` is None if this version cannot parse it."""
+
+    uid: str
+    upgrade: Upgrade | None
+
+    @property
+    def active(self) -> bool:
+        """Whether it may still touch nodes; assumed if it cannot be parsed."""
+        return self.upgrade is None or self.upgrade.active
+
+
+ReadUpgrade: TypeAlias = Callable[[Json], Upgrade]
+"""How a NodeUpgrade is read: whoever knows all checks also finds wrong names of checks in it."""
+
+
+def known_upgrade(read_upgrade: ReadUpgrade, body: Json) -> KnownUpgrade:
+    """Return the cache entry of a NodeUpgrade, even if it cannot be parsed."""
+    uid = body["metadata"]["uid"]
+    try:
+        return KnownUpgrade(uid, read_upgrade(body))
+    except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError):
+        return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
+
+
+class UpgradeCache(ObjectCache[KnownUpgrade]):
+    """NodeUpgrades by name, parsed once per change and not once per pass."""
+
+    def __init__(self, kube: KubeApi, read_upgrade: ReadUpgrade) -> None:
+        super().__init__(partial(known_upgrade, read_upgrade))
+        self._kube = kube
+        self._listing = asyncio.Lock()
+
+    async def at_least(self, version: int) -> None:
+        """List, unless the cache is complete up to a resourceVersion.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        async with self._listing:
+            if self.version < version:
+                await self._list()
+
+    async def listed(self) -> Mapping[str, KnownUpgrade]:
+        """List and return all NodeUpgrades.
+
+        Raises:
+            UnavailableError: They cannot be listed at the moment.
+        """
+        async with self._listing:
+            await self._list()
+            return dict(self.views)
+
+    async def _list(self) -> None:
+        """List and store all NodeUpgrades.
+
+        The caller holds the lock: an older list that arrives later would be taken for a restored backup.
+        """
+        listed, version = dict[str, Reduced[KnownUpgrade]](), 0
+        async for page in self._kube.pages(UPGRADES):
+            version = int(page.resource_version)
+            listed |= {reduced.name: reduced for reduced in map(self.reduce, page.items)}
+        self.replace(listed, version)

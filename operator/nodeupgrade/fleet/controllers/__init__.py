@@ -1,0 +1,1 @@
+"""The controllers of rollouts and of nodes in flight."""

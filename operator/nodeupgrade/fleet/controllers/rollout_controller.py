@@ -1,0 +1,137 @@
+"""The controller of rollouts: frees slots, claims and admits nodes, and writes the status of a NodeUpgrade."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
+from nodeupgrade.fleet.actions import NodeAction, WriteStatus
+from nodeupgrade.fleet.agents.strays import remove_stale_agents
+from nodeupgrade.fleet.controllers.actuator import Actuator
+from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
+from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
+from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
+from nodeupgrade.fleet.controllers.sweep import Sweep
+from nodeupgrade.fleet.controllers.takeover import take_over
+from nodeupgrade.fleet.decide.conditions import of_internal_error
+from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
+
+
+@dataclass(slots=True)
+class RolloutController:
+    """Reconciles NodeUpgrades; may be stopped after any write and resumed by any other instance.
+
+    It never touches a node: that is the business of the controller of nodes, once their slots are on record.
+    """
+
+    snapshots: Snapshots
+    recorder: EventRecorder
+    # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
+    _sweep: Sweep = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.snapshots
+        self._sweep = Sweep(own.kube, own.source, own.agents.namespace)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        """Return the names of all NodeUpgrades that may need work."""
+        known = await self.snapshots.source.upgrades_listed()
+        return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
+
+    async def sweep(self) -> tuple[NodeAction, ...]:
+        """Remove orphaned cordons, entries of the readiness guard that no run needs, and agents that serve no run."""
+        own = self.snapshots
+        removed = await self._sweep.make()
+        await self._sweep.lower_guards()
+        await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
+        return removed
+
+    async def reconcile(self, name: str) -> Result:
+        """Plan a rollout once, and carry the plan out; if it does not exist, there is nothing to do.
+
+        Raises:
+            NotLeadingError: Another leader has taken over.
+            RejectedError, UnavailableError: The NodeUpgrade cannot be read or written at the moment.
+        """
+        memory, kube = self.snapshots.memory(name), self.snapshots.kube
+        try:
+            fleet = await self.snapshots.of_rollout(name)
+        except NotFoundError:
+            self.snapshots.forget(name)
+            self.snapshots.health.forget(name)
+            return Result(over=True)
+        upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
+        memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
+        if await self._taken_over(memory, fleet):
+            return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
+        # Whatever becomes of the plan, they go on.
+        self.on_slots(upgrade, upgrade.status.in_flight)
+        began = time.thread_time()
+        planned = plan(fleet, now := kube.utcnow())
+        cost = time.thread_time() - began
+        while planned.unread:
+            fleet = await self.snapshots.with_pods(fleet, planned.unread)
+            began = time.thread_time()
+            planned = plan(fleet, now := kube.utcnow())
+            cost += time.thread_time() - began
+        actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
+        applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
+        slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
+        return Result(
+            actions=planned.actions,
+            applied=tuple(applied),
+            conflicted=not complete,
+            over=not (planned.actions or slots) and (upgrade.finished or upgrade.deleting),
+            upgrade=upgrade,
+            in_flight=slots,
+            cost=cost,
+        ).waiting_at(now)
+
+    async def crashed(self, name: str, problem: str) -> None:
+        """Forget what failed lately for a rollout, as a restart would, and tell people what nobody has foreseen.
+
+        Raises:
+            NodeUpgradeError: The API server does not let it be told.
+        """
+        memory, kube = self.snapshots.memory(name), self.snapshots.kube
+        memory.failures, memory.recent = FailureHistory(), None
+        body, now = await kube.get(UPGRADES, name), kube.utcnow().replace(microsecond=0)
+        told = of_internal_error(problem, body["metadata"].get("generation", 0), now)
+        status = body.get("status") or {}
+        known = [
+            {**each, "message": shorten(each.get("message", ""), CONDITION_MESSAGE_LENGTH)}
+            for each in status.get("conditions") or []
+            if each["type"] != told.type
+        ]
+        if any(each["message"] == told.message for each in status.get("conditions") or []):
+            return
+        about = UPGRADES.as_regarding(name, body["metadata"]["uid"])
+        self.recorder.record([Event(regarding=about, reason=Reason.INTERNAL_ERROR, message=told.message, warning=True)])
+        status = {**status, "conditions": [*known, to_json(told)]}
+        version = body["metadata"]["resourceVersion"]
+        await kube.replace_status(UPGRADES, name, status, resource_version=version)
+
+    async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
+        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
+        if self.snapshots.term is None or fleet.epoch == fleet.upgrade.epoch:
+            return False
+        if not (_needs_work(fleet.upgrade) or fleet.in_flight):
+            return False
+        memory.recent = None
+        with contextlib.suppress(ConflictError, NotFoundError):
+            await take_over(self.snapshots.kube, fleet)
+        return True
+
+
+def _needs_work(upgrade: Upgrade | None) -> bool:
+    """Report whether there may be something to do; an unreadable NodeUpgrade counts, so that this is reported."""
+    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_asked

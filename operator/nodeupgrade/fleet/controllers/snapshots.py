@@ -1,0 +1,291 @@
+"""Reads what the controllers decide on: everything anew for a rollout, little more than the caches for a node."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.kube_api import PODS, UPGRADES, KubeApi, NotFoundError, NotLeadingError, RejectedError
+from nodeupgrade.cluster.nodes import NodeView, view_node
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.actions import FreeSlot, Wait
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.reader import FleetSource
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.health.checks import HealthReading
+from nodeupgrade.fleet.health.evaluation import HealthSource
+from nodeupgrade.fleet.hooks.hooks import may_have_begun
+from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
+from nodeupgrade.fleet.leadership.term import outranks, term_of
+from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.sources.allowlist import Allowed
+
+RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
+"""What saves requests in a cluster: see ``Snapshots`` and ``GuardWriter``."""
+
+READS_AT_ONCE = 64
+"""Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
+
+
+class Term(Protocol):
+    """A leader's term of office."""
+
+    @property
+    def epoch(self) -> str:
+        """What the leader marks objects with; differs from that of every other term."""
+        ...
+
+    def surpass(self, term: int) -> None:
+        """Learn that objects bear the mark of this term, which is not over for all we know."""
+        ...
+
+
+@dataclass(slots=True)
+class RolloutMemory:
+    """What is kept of one NodeUpgrade; a new operator does without."""
+
+    # writes that failed lately, and agents that ended early
+    failures: FailureHistory = field(default_factory=FailureHistory)
+    # what nodes in flight waited for when they were reconciled last. One that waits for its slot to be freed is not
+    # touched any more: the slot may be gone at any moment.
+    waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
+    # nodes whose start was not answered: it may have taken effect, or may yet, until their task is written
+    starts_unanswered: set[NodeName] = field(default_factory=set)
+    # counts the beginnings and ends of writes of the status; what was read across one is not recent
+    status_writes: int = 0
+    recent: FleetSnapshot | None = None  # what was read last
+    read_at: float = 0.0  # when that was begun, on the monotonic clock
+    reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
+
+
+@dataclass(slots=True)
+class Snapshots:
+    """Snapshots of rollouts, and what is kept of each rollout in memory.
+
+    Args:
+        operator_node: The node that the operator runs on, if known.
+        term: This leader's term; None if nobody else can write.
+        recent_seconds: How old what is not cached may be for a node: the NodeUpgrade, versions of API servers, the
+            guard's parameters.
+        clock: Seconds, monotonic.
+    """
+
+    kube: TypedKube
+    agents: AgentPodSettings
+    source: FleetSource
+    guard: GuardWriter
+    health: HealthSource
+    operator_node: NodeName | None = None
+    term: Term | None = None
+    recent_seconds: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    _memories: dict[str, RolloutMemory] = field(default_factory=dict)
+    _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
+
+    def memory(self, name: str) -> RolloutMemory:
+        """Return what is kept of a rollout."""
+        return self._memories.setdefault(name, RolloutMemory())
+
+    def forget(self, name: str | None = None) -> None:
+        """Forget what is kept of a rollout, or of all."""
+        for each in [*self._memories] if name is None else [name]:
+            memory = self._memories.pop(each, None)
+            if memory is not None and memory.reading is not None:
+                memory.reading.cancel()
+
+    async def of_rollout(self, name: str) -> FleetSnapshot:
+        """Read everything that a plan depends on, except pods.
+
+        Raises:
+            NotFoundError: There is no such NodeUpgrade.
+            NotLeadingError: Another leader has taken over.
+            UnavailableError: Something cannot be read at the moment.
+        """
+        memory, began = self.memory(name), self.clock()
+        epoch, writes = "" if self.term is None else self.term.epoch, memory.status_writes
+        upgrade = self.source.read_upgrade(await self.kube.get(UPGRADES, name))
+        fleet = await gather(
+            self.kube,
+            upgrade,
+            self.source,
+            guard=self.guard,
+            operator_node=self.operator_node,
+            health=self.health.readings(upgrade),
+            allowed=self.agents.allowed,
+        )
+        fleet = replace(fleet, epoch=epoch)
+        self._require_term(fleet)
+        if writes == memory.status_writes:
+            memory.recent, memory.read_at = fleet, began
+        return self._as_remembered(fleet, memory)
+
+    async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
+        """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.
+
+        Raises:
+            NotFoundError, NotLeadingError, UnavailableError: See ``of_rollout``.
+        """
+        memory, began = self.memory(rollout), self.clock()
+        waiting = dict(memory.waiting)  # before anything is read: a slot may be freed meanwhile
+        while (seen := memory.recent) is None or not self._is_recent(memory, began):
+            await self._read_together(rollout, memory)
+            memory = self.memory(rollout)  # it may have been forgotten, and the NodeUpgrade made again
+        objects = await self.source.read(seen.upgrade)
+        fleet = replace(
+            self._as_remembered(seen, memory),
+            waiting={**waiting, **memory.waiting},
+            nodes=objects.nodes,
+            tasks=objects.tasks,
+            agents=objects.agents,
+            artifacts=objects.artifacts,
+            unreadable=objects.unreadable,
+        )
+        self._require_term(fleet)
+        return await self._with_hook_jobs(fleet, name)
+
+    def _is_recent(self, memory: RolloutMemory, began: float) -> bool:
+        return memory.read_at >= began or self.clock() - memory.read_at < self.recent_seconds
+
+    async def _read_together(self, name: str, memory: RolloutMemory) -> None:
+        """Let everything be read anew, once for all who ask for it meanwhile; they share an error as well."""
+        if memory.reading is None or memory.reading.done():
+            memory.reading = asyncio.ensure_future(self.of_rollout(name))
+        await asyncio.shield(memory.reading)
+
+    async def _with_hook_jobs(self, fleet: FleetSnapshot, name: NodeName) -> FleetSnapshot:
+        task = fleet.own_task(name)
+        if task is None or not (begun := [*may_have_begun(task, gone=name not in fleet.nodes)]):
+            return fleet
+        return replace(fleet, hook_jobs=await read_hook_jobs(self.kube, self.agents.namespace, task, begun))
+
+    def _require_term(self, fleet: FleetSnapshot) -> None:
+        """Check that nobody has taken over the rollout since this term began, as far as the nodes in flight tell.
+
+        The NodeUpgrade alone does not: it is read first, and another leader may have taken over before the tasks were
+        read. The term is told; if it is valid after all, the next one will be later.
+        """
+        if self.term is None:
+            return
+        tasks = (fleet.tasks.get(name) for name in fleet.upgrade.status.in_flight)
+        marks = (fleet.upgrade.epoch, *(task.epoch for task in tasks if task is not None))
+        if later := [mark for mark in marks if outranks(mark, fleet.epoch)]:
+            self.term.surpass(max(map(term_of, later)))
+            raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")
+
+    async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
+        """Add the pods of nodes, at most ``READS_AT_ONCE`` at a time; of ended runs, also the Node as it is now.
+
+        A verdict must not rest on a version that a watch has not told of yet.
+        """
+        names = tuple(names)
+        looks = [asyncio.ensure_future(self._look_at(fleet, name)) for name in names]
+        try:
+            found = dict(zip(names, await asyncio.gather(*looks), strict=True))
+        finally:
+            for look in looks:  # nobody waits for the others if one failed
+                look.cancel()
+        pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
+        fresh = {name: node for name, (_, node) in found.items() if node is not None}
+        return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
+
+    async def _look_at(self, fleet: FleetSnapshot, name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
+        async with self._looks:
+            pods = tuple(map(parse_pod, await self.kube.list_pods_on_node(name)))
+            if (task := fleet.own_task(name)) is not None and task.reported.phase.terminal:
+                with contextlib.suppress(NotFoundError):
+                    return pods, view_node(await self.kube.get_node(name))
+            return pods, None
+
+    def _as_remembered(self, fleet: FleetSnapshot, memory: RolloutMemory) -> FleetSnapshot:
+        return replace(
+            fleet,
+            guard=self.guard.latest(fleet.guard),
+            setbacks=memory.failures.setbacks(self.kube.utcnow()),
+            agents_lost=memory.failures.agents_lost,
+            waiting=dict(memory.waiting),
+            starts_unanswered=frozenset(memory.starts_unanswered),
+        )
+
+
+async def gather(
+    kube: KubeApi,
+    upgrade: Upgrade,
+    source: FleetSource,
+    *,
+    guard: GuardWriter,
+    operator_node: NodeName | None,
+    health: Mapping[str, HealthReading] | None = None,
+    allowed: Allowed | None = None,
+) -> FleetSnapshot:
+    """Read everything a plan depends on, except the pods on the nodes and the Jobs of hooks.
+
+    An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
+
+    The NodeUpgrade is read before anything else: its resourceVersion is the precondition of the status write, so
+    everything that the slots are counted from is at least as new. For other arguments, see ``FleetSnapshot``.
+    """
+    objects, version, api_servers = await asyncio.gather(
+        source.read(upgrade), kube.server_version(), _read_api_servers(kube)
+    )
+    active, rivals = _others(upgrade, objects.upgrades)
+    fleet = FleetSnapshot(
+        upgrade=upgrade,
+        server=KubeletVersion.parse(version),
+        nodes=objects.nodes,
+        tasks=objects.tasks,
+        agents=objects.agents,
+        artifacts=objects.artifacts,
+        unreadable=objects.unreadable,
+        active_upgrades=active,
+        rivals=rivals,
+        operator_node=operator_node,
+        api_servers=api_servers,
+        health=health or {},
+        allowed=allowed,
+    )
+    return replace(fleet, guard=await guard.read()) if fleet.needs_guard else fleet
+
+
+def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
+    """Return the UIDs of all active NodeUpgrades, and those other than ``upgrade`` that can be parsed."""
+    others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
+    own = {upgrade.uid} if upgrade.active else set()
+    return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)
+
+
+_SYSTEM = "kube-system"
+_API_SERVERS = {"component": "kube-apiserver"}
+"""Labels that kubeadm and most other installers give to their pods."""
+
+
+async def _read_api_servers(kube: KubeApi) -> tuple[KubeletVersion, ...]:
+    """Return the versions of the API servers that run as pods; empty if none is shown, as in a managed control plane.
+
+    What answers under one address may be any of several servers, and each may have another version.
+    """
+    try:
+        pods = await kube.list(PODS.within(_SYSTEM), labels=_API_SERVERS)
+    except RejectedError:  # somebody who may not see these pods can plan nevertheless
+        return ()
+    return tuple(version for pod in pods for version in _versions(pod))
+
+
+def _versions(pod: Json) -> Iterator[KubeletVersion]:
+    if (pod.get("metadata") or {}).get("deletionTimestamp") is not None:
+        return
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        image, _, tag = str(container.get("image") or "").partition("@")[0].rpartition(":")
+        if "kube-apiserver" not in image:
+            continue
+        try:
+            yield KubeletVersion.parse(tag.replace("_", "+"))
+        except UnsupportedKubelet:
+            continue

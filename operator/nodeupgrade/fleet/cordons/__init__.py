@@ -1,0 +1,1 @@
+"""Cordons of nodes in flight."""

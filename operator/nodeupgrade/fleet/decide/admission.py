@@ -1,0 +1,119 @@
+"""Admission: may this spec be acted upon, and may this node be upgraded now? The first check that objects decides.
+
+The checks of a node run before anything is written or cordoned, and once more before the node's task is started.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.upgrade.frozen import change_rejected
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.windows import next_opening
+from nodeupgrade.findings.check import ask
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
+from nodeupgrade.fleet.decide.candidate import Candidate, resolve_artifact, unsupported_version
+from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+from nodeupgrade.sources.allowlist import Allowed, forbidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a NodeUpgrade asks for."""
+
+    upgrade: Upgrade
+    spec: UpgradeSpec
+    now: datetime  # wall-clock time, UTC
+    allowed: Allowed | None  # what the operator's configuration allows; None if it is not known
+
+
+def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> UpgradeSpec | Finding:
+    """Return the spec, or why it is not acted upon; correcting it is enough to continue. For arguments, see Request."""
+    if (spec := upgrade.spec) is None:
+        return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)
+    request = Request(upgrade=upgrade, spec=spec, now=now, allowed=allowed)
+    return next((found for rule in OF_SPEC if (found := rule(request)) is not None), spec)
+
+
+def spec_is_unchanged(request: Request) -> Finding | None:
+    """No field is changed that may not be once the spec was accepted."""
+    accepted = request.upgrade.status.accepted_spec_digest
+    if not accepted or accepted == request.upgrade.spec_digest:
+        return None
+    return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
+
+
+def configuration_allows_it(request: Request) -> Finding | None:
+    """The operator's configuration allows what the spec asks for, for every platform."""
+    spec, allowed = request.spec, request.allowed
+    if allowed is None:
+        return None
+    platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
+    artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
+    hooks = (hook.template for hook in (*spec.hooks.before, *spec.hooks.after))
+    problems = (
+        *(f"the hook {template}" for template in hooks if template not in allowed.hooks),
+        *(forbidden(each, spec.kubelet.unit, spec.files, allowed) for each in artifacts),
+    )
+    if (problem := next(filter(None, problems), None)) is None:
+        return None
+    return Finding(reason=Reason.NOT_ALLOWED, detail=f"the operator's configuration does not allow {problem}")
+
+
+def version_is_known(request: Request) -> Finding | None:
+    """The hashes of the version can be computed."""
+    unknown = unsupported_version(request.spec.version)
+    return None if unknown is None else Finding(reason=Reason.UNSUPPORTED_VERSION, detail=unknown)
+
+
+def some_window_opens(request: Request) -> Finding | None:
+    """Windows and blackouts leave a moment to start a node."""
+    if next_opening(request.spec.windows, request.spec.blackouts, request.now) is not None:
+        return None
+    because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
+    return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
+
+
+OF_SPEC: tuple[Callable[[Request], Finding | None], ...] = (
+    spec_is_unchanged,
+    configuration_allows_it,
+    version_is_known,
+    some_window_opens,
+)
+
+
+def judge(candidate: Candidate) -> Finding | None:
+    """Return the first finding that forbids the upgrade, of the checks whose facts are known; None if none does."""
+    return next((finding for finding in findings(candidate) if finding.forbids), None)
+
+
+def findings(candidate: Candidate) -> Iterator[Finding]:
+    """Yield what the checks find whose facts are known, up to the first check that forbids the upgrade."""
+    for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
+        found = ask((check,), candidate, candidate.spec.preflight.accept)
+        yield from found
+        if any(finding.forbids for finding in found):
+            return
+
+
+def warnings(candidate: Candidate) -> tuple[Finding, ...]:
+    """Return warnings about an upgrade that is admitted nevertheless; first those that were accepted."""
+    return (
+        *(finding for finding in findings(candidate) if finding.accepted),
+        *_of_skew(candidate),
+        *ask(WARNINGS, candidate),
+    )
+
+
+def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
+    target, server = candidate.target, candidate.fleet.server
+    if is_newer_than_server(target, server):
+        newer = f"{target} is newer than the API server {server}"
+        return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
+    if is_too_old_for_server(target, server):
+        far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
+        return (Finding(reason=Reason.STILL_SKEWED, detail=far),)
+    return ()

@@ -1,0 +1,105 @@
+"""The baseline: a node's containers as the API shows them before a run, for comparison afterwards.
+
+The node side compares far more (processes, their monitors, start times). The baseline is a second opinion from a
+source that the node side does not control: container identity and restart count in pod status. It is compact because
+it is kept in an annotation, so that it outlives the operator.
+"""
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from nodeupgrade.cluster.pods import ContainerStatus, Pod
+
+_ID_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The running containers and the Ready pods of a node.
+
+    The UID of a mirror pod is left empty: the kubelet may recreate the mirror without touching the static pod.
+    """
+
+    # running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count
+    containers: Mapping[str, tuple[str, str, int]]
+    ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
+
+    @classmethod
+    def capture(cls, pods: Iterable[Pod]) -> "Baseline":
+        """Return the baseline of pods that are neither terminating nor finished."""
+        staying = [pod for pod in pods if not pod.terminating and not pod.finished]
+        return cls(
+            {
+                f"{pod}/{container.name}": (cls._uid(pod), *cls._instance(container))
+                for pod in staying
+                for container in pod.statuses
+                if container.running
+            },
+            {str(pod): cls._uid(pod) for pod in staying if pod.ready},
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "Baseline | None":
+        """Decode a baseline; return None if the text is not one.
+
+        A run that an earlier version of this program began may have a baseline without ready pods, only containers.
+        """
+        try:
+            document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+            content = document if "containers" in document else {"containers": document}  # its keys contain slashes
+            containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
+            return cls(containers, dict(content.get("ready") or {}))
+        except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
+            return None
+
+    def render(self) -> str:
+        """Encode the baseline as compressed text for an annotation."""
+        content = {"containers": self.containers, "ready": self.ready}
+        document = json.dumps(content, separators=(",", ":"), sort_keys=True)
+        return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
+
+    def restarted(self, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None) -> tuple[str, ...]:
+        """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
+
+        A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another
+        UID.
+
+        Args:
+            since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
+            until: When the new kubelet had settled; a single restart after that does not count. With a startup probe
+                it does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.
+        """
+        changed = []
+        for pod in pods:
+            for container in pod.statuses:
+                label = f"{pod}/{container.name}"
+                before = self.containers.get(label)
+                if before is None or before[0] != self._uid(pod) or not container.container_id:
+                    continue
+                if before[1:] == self._instance(container):
+                    continue
+                ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
+                earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
+                later = until is not None and ended is not None and ended > until and once
+                later = later and not container.startup_probed
+                if not earlier and not later:
+                    changed.append(label)
+        return tuple(sorted(changed))
+
+    def no_longer_ready(self, pods: Iterable[Pod]) -> tuple[str, ...]:
+        """Return the pods that were Ready and are not now, except those that are terminating or finished."""
+        unready = (pod for pod in pods if not (pod.ready or pod.leaving))
+        return tuple(sorted(str(pod) for pod in unready if self.ready.get(str(pod)) == self._uid(pod)))
+
+    @staticmethod
+    def _uid(pod: Pod) -> str:
+        return "" if pod.mirror else pod.uid
+
+    @staticmethod
+    def _instance(container: ContainerStatus) -> tuple[str, int]:
+        return container.container_id.rpartition("/")[2][:_ID_CHARACTERS], container.restart_count

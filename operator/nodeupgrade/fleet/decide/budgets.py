@@ -1,0 +1,237 @@
+"""Budgets: each limits which of the pending nodes may be started now, and explains what holds back the others.
+
+They narrow the same list one after the other, so that the tightest decides and gives the reason.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import assert_never
+
+from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.spec import RunVerdict
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
+from nodeupgrade.api.upgrade.waves import SLOTS
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.fleet.decide import gates
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.overlap import queued
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.start_decision import Nodes, StartDecision
+from nodeupgrade.fleet.decide.waves import WaveRoster
+
+DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
+PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
+
+
+UNDECIDED = StartDecision()
+
+Budget = Callable[[RolloutView, Nodes], StartDecision]
+
+
+def decide_start(rollout: RolloutView) -> StartDecision:
+    """Return the nodes that may be started now, or why none may: what is closed first, or the tightest budget."""
+    if (behind := queued(rollout.fleet, rollout.spec)) is not None:
+        return behind
+    planning = rollout.spec.action is RolloutAction.PLAN
+    if rollout.held and not rollout.planned:
+        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+        return StartDecision(reason=reason, message=rollout.held[0].message)
+    for gate in gates.PRECHECK_GATES if planning else gates.GATES:
+        if (closed := gate(rollout)) is not None:
+            return StartDecision(reason=closed.reason, message=closed.message)
+    decision = StartDecision(nodes=rollout.position.pending)
+    for budget in PRECHECK_BUDGETS if planning else BUDGETS:
+        if decision.nodes:
+            decision = budget(rollout, decision.nodes)
+    return StartDecision(nodes=decision.nodes) if decision.nodes else decision
+
+
+def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply ``strategy.maxConcurrent``: limit the nodes in flight, never more than there are slots."""
+    return _as_many(nodes, concurrency(rollout), len(rollout.flying))
+
+
+def wave_concurrency(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply the ``maxConcurrent`` of each wave to its own nodes."""
+    limits = {
+        wave.name: wave.terms.max_concurrent.of(len(wave.members))
+        for wave in rollout.waves
+        if wave.terms.max_concurrent is not None
+    }
+    flying = Counter(member.wave for member in _in_flight(rollout))
+    chosen = _fitting(nodes, flying, lambda node: node.wave, lambda wave: limits.get(str(wave), SLOTS))
+    return StartDecision(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
+
+
+def max_unavailable(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply ``strategy.maxUnavailable``: limit the nodes in flight, cordoned by anyone or not Ready.
+
+    Starting a node that is already unavailable does not increase their number.
+    """
+    unavailable = sum(is_unavailable(member) for member in rollout.members.values())
+    free, limit = unavailable_limit(rollout) - unavailable, unavailable_limit(rollout)
+    chosen = []
+    for node in nodes:
+        if not is_unavailable(node):
+            if free <= 0:
+                continue
+            free -= 1
+        chosen.append(node)
+    because = f"{counted(unavailable, 'node')} of the rollout unavailable, at most {limit} allowed"
+    if rollout.flying:
+        return StartDecision(nodes=tuple(chosen), message=because)
+    reason = Reason.TOO_MANY_UNAVAILABLE
+    return StartDecision(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
+
+
+def topology(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply ``strategy.topology``: limit the nodes in flight per domain and, if requested, go domain by domain."""
+    if (rule := rollout.spec.strategy.topology) is None:
+        return StartDecision(nodes=nodes)
+
+    def domain(member: NodeState) -> str:
+        return "" if member.view is None else member.view.labels.get(rule.key, "")
+
+    flying = Counter(domain(member) for member in _in_flight(rollout))
+    if rule.mode is TopologyMode.ZONE_BY_ZONE:
+        busy = flying or {domain(node): 1 for node in nodes}
+        current = min(busy, key=lambda name: (name == "", name))
+        nodes = tuple(node for node in nodes if domain(node) == current)
+    chosen = _fitting(nodes, flying, domain, lambda _: rule.max_per_domain)
+    return StartDecision(nodes=chosen, message="as many nodes of the domain are in flight as strategy.topology allows")
+
+
+def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply ``strategy.growth``: begin each wave with one node, and allow more as nodes succeed."""
+    rule, at = rollout.spec.strategy.growth, rollout.position.index
+    limit = concurrency(rollout)
+    if at < len(rollout.waves):
+        wave = rollout.waves[at]
+        own = wave.terms.max_concurrent
+        limit = limit if own is None else min(limit, own.of(len(wave.members)))
+        limit = slots(rule, limit, _successes(wave))
+    return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
+
+
+def slots(growth: Growth, limit: int, outcomes: Iterable[bool]) -> int:
+    """Return how many nodes of a wave may be in flight at the same time.
+
+    Args:
+        growth: The rule.
+        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
+        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
+    """
+    if growth.type is GrowthType.FIXED:
+        return limit
+    ceiling = limit if growth.cap is None else max(1, min(limit, growth.cap.of(limit)))
+    successes = 0
+    for succeeded in outcomes:
+        successes = successes + 1 if succeeded else 0
+    width = 1
+    while width < ceiling and successes >= width:
+        successes -= width
+        width = _next(growth, width)
+    return min(width, ceiling)
+
+
+def _next(growth: Growth, width: int) -> int:
+    match growth.type:
+        case GrowthType.LINEAR:
+            return width + growth.factor
+        case GrowthType.EXPONENTIAL:
+            return width * max(2, growth.factor)
+        case GrowthType.FIXED:
+            return width
+        case never:
+            assert_never(never)
+
+
+def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply ``strategy.nodeInterval``: pause after a success."""
+    interval = rollout.spec.strategy.node_interval
+    ends = [
+        verdict.decided_at + interval
+        for verdict in _decided(rollout.members.values())
+        if verdict.outcome is Verdict.SUCCEEDED and verdict.decided_at is not None
+    ]
+    if not interval or not ends or rollout.now >= max(ends):
+        return StartDecision(nodes=nodes)
+    return StartDecision(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
+
+
+BUDGETS: tuple[Budget, ...] = (
+    node_interval,
+    topology,
+    wave_concurrency,
+    max_concurrent,
+    growth,
+    max_unavailable,
+)
+
+
+def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
+    limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
+    return _as_many(nodes, limit, len(rollout.flying))
+
+
+PRECHECK_BUDGETS: tuple[Budget, ...] = (precheck_slots,)
+
+
+def concurrency(rollout: RolloutView) -> int:
+    """Return how many nodes ``strategy.maxConcurrent`` allows in flight."""
+    return min(SLOTS, rollout.spec.strategy.max_concurrent.of(rollout.total))
+
+
+def unavailable_limit(rollout: RolloutView) -> int:
+    """Return how many nodes may be unavailable; the default is a tenth, at least one more than may be in flight."""
+    limit = rollout.spec.strategy.max_unavailable
+    if limit is not None:
+        return limit.of(rollout.total)
+    return max(DEFAULT_UNAVAILABLE.of(rollout.total), concurrency(rollout) + 1)
+
+
+def is_unavailable(member: NodeState) -> bool:
+    """Report whether workloads cannot rely on a node: it is in flight, unschedulable or not Ready."""
+    node = member.view
+    return member.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
+
+
+def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> StartDecision:
+    message = f"{counted(taken, 'node')} in flight and {limit} may be{why}"
+    return StartDecision(nodes=nodes[: max(0, limit - taken)], message=message)
+
+
+def _fitting(
+    nodes: Nodes, taken: Counter[str], key: Callable[[NodeState], str], limit: Callable[[Hashable], int]
+) -> Nodes:
+    """Return the nodes, in order, for which their group (given by ``key``) has room."""
+    counts, chosen = Counter(taken), []
+    for node in nodes:
+        group = key(node)
+        if counts[group] < limit(group):
+            counts[group] += 1
+            chosen.append(node)
+    return tuple(chosen)
+
+
+def _in_flight(rollout: RolloutView) -> list[NodeState]:
+    return [rollout.members[name] for name in rollout.flying]
+
+
+def _successes(wave: WaveRoster) -> list[bool]:
+    """Return whether each finished node of a wave succeeded, in the order of the verdicts."""
+    ends = [(str(each.decided_at), each.outcome is Verdict.SUCCEEDED) for each in _decided(wave.members)]
+    ends += [(str(each.time), False) for each in wave.departed.listed]
+    return [succeeded for _, succeeded in sorted(ends, key=lambda end: end[0])]
+
+
+def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
+    """Return the verdicts on upgrades, in the order in which they were decided."""
+    verdicts = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
+    known = [verdict for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))

@@ -1,0 +1,207 @@
+"""The writes by which a rollout claims and releases its nodes: they concern only tasks of nodes without a slot."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind, new_run_id
+from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.wording import sentence
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.actions import (
+    Admit,
+    Blank,
+    Claim,
+    DropTask,
+    FreeSlot,
+    Hold,
+    NodeAction,
+    NoteHold,
+    Release,
+    RemoveFinalizer,
+    Reopen,
+    Report,
+    WriteStatus,
+)
+from nodeupgrade.fleet.decide.admission import warnings
+from nodeupgrade.fleet.decide.candidate import Candidate, is_claimable, past_runs, task_spec
+from nodeupgrade.fleet.decide.events import accepted_events, impediment_events, reported
+from nodeupgrade.fleet.decide.failures import on_record
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.start_decision import StartDecision
+from nodeupgrade.fleet.decide.upgrade_status import rejected, retry_refused
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+WRITES_AT_ONCE = 250
+"""How many claims, releases and the like a plan has at most."""
+
+
+def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
+    """Return the writes that must precede the start of any node; none if everything is prepared.
+
+    A rollout that waits for an older one gives back its claims. Nothing is retried automatically as long as a person
+    is needed before the rollout continues.
+    """
+    if rollout.upgrade.finished and not rollout.upgrade.retry_asked:
+        return ()
+    if decision.behind:
+        return release_all(rollout.fleet)
+    if rollout.is_called_off:
+        return ()
+    due: list[NodeAction] = [*_reopened(rollout, by_itself=rollout.may_claim and not decision.stalls)]
+    if rollout.upgrade.status.accepted_spec_digest and rollout.may_claim:
+        due += _claimed(rollout)
+    due += _held(rollout)
+    return tuple(due[:WRITES_AT_ONCE])
+
+
+def _held(rollout: RolloutView) -> Iterable[NoteHold]:
+    """Return the notes on nodes that are found held by a pod for the first time."""
+    for member in rollout.waiting:
+        if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
+            yield NoteHold(task=member.task, reason=member.reason, message=member.message)
+
+
+def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
+    """Return the releases of tasks that are claimed but whose run never began."""
+    own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
+    held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
+    idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
+    return tuple(
+        Release(task=task, reason=Reason.CLAIMED, message=f"node {task.name}: the claim is given back")
+        for task in islice(idle, WRITES_AT_ONCE)
+    )
+
+
+def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
+    """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
+    stale = (
+        task
+        for task in (member.task for member in rollout.waiting)
+        if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
+    )
+    return tuple(
+        Blank(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
+        for task in islice(stale, WRITES_AT_ONCE)
+    )
+
+
+def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
+    order = {name: index for index, name in enumerate(rollout.members)}
+    for member in rollout.unclaimed[:WRITES_AT_ONCE]:
+        if (node := member.view) is None or node.name in rollout.freed:
+            continue
+        held = rollout.fleet.tasks.get(node.name)
+        if held is not None and held.spec.node_uid != node.uid:
+            message = f"node {node.name} was replaced by another one of the same name"
+            yield DropTask(task=held, reason=Reason.NODE_NOT_FOUND, message=message)
+            continue
+        if (
+            held is not None
+            and held.spec.upgrade_ref.uid != rollout.upgrade.uid
+            and not is_claimable(held, rollout.fleet.active_upgrades)
+        ):
+            continue
+        message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
+        candidate = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
+        spec = task_spec(candidate, wave=member.wave, order=order[node.name])
+        yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
+
+
+def _reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
+    """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically.
+
+    A reopened node waits for its turn like any other.
+    """
+    for member in rollout.waiting:
+        if (task := member.task) is None or task.verdict is None:
+            continue
+        if (asked := rollout.reopening(member)) is not None:
+            yield _reopen(rollout, task, *asked)
+        elif by_itself and member.again is not None and member.again <= rollout.now:
+            yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed")
+
+
+def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reopen:
+    spec = replace(
+        task.spec,
+        run_id=new_run_id(rollout.upgrade.uid, rollout.now),
+        action=TaskAction.WAIT,
+        action_reason="",
+        action_message="",
+        retry=retry,
+        deadline=None,
+        guard=GuardGrant(),
+        verdict=None,
+        history=past_runs(task),
+    )
+    message = f"node {task.name} waits for its turn again: {because}"
+    return Reopen(task=task, spec=spec, reason=Reason.REOPENED, message=message)
+
+
+def find_wave_ends(rollout: RolloutView) -> bool:
+    """Report whether a slot was freed with which a wave is over, so that a wave has its turn that has not begun."""
+    if not rollout.freed or rollout.spec.action is RolloutAction.PLAN:
+        return False
+    begun = {wave.name for wave in rollout.upgrade.status.waves if wave.started_at is not None}
+    return not any(wave.name in begun for wave in rollout.waves[rollout.position.index :])
+
+
+def plan_entries(rollout: RolloutView, ready: Sequence[NodeState], decision: StartDecision) -> tuple[Admit | Hold, ...]:
+    """Return the admissions; if there is none, but some nodes are pending, the reason."""
+    if ready or not decision.message:
+        return tuple(_admit(rollout, member.view) for member in ready if member.view is not None)
+    if not any(member.place in {Place.PENDING, Place.HELD} for member in rollout.members.values()):
+        return ()
+    return (Hold(reason=decision.reason, message=decision.message),)
+
+
+def _admit(rollout: RolloutView, node: NodeView) -> Admit:
+    facts = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
+    notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
+    purpose = "be looked at for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
+    message = f"node {node.name} takes a slot to {purpose} {facts.target}{notes}"
+    return Admit(node=node.name, reason=Reason.ADMITTED, message=message)
+
+
+def reject(
+    fleet: FleetSnapshot, freed: Sequence[FreeSlot], objection: Finding, now: datetime
+) -> tuple[NodeAction, ...]:
+    """Start nothing, let nodes in flight finish, and report why."""
+    upgrade, told = fleet.upgrade, on_record(fleet, freed)
+    if upgrade.finished:
+        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
+        return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
+    status = rejected(fleet, told, objection, now)
+    return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
+
+
+def leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:
+    """Remove the finalizer, after releasing the claims unless the object is abandoned.
+
+    A claim whose release backs off does not delay it.
+    """
+    if not fleet.upgrade.has_finalizer:
+        return ()
+    releases = (each for each in release_all(fleet) if not fleet.is_held_back(each, now))
+    if not abandoned and (due := tuple(releases)):
+        return due
+    message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
+    return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
+
+
+def ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:
+    """Return the actions that ignore a retry of an aborted rollout, and say so."""
+    message = sentence(Reason.RETRY_IGNORED, f"retry {upgrade.retry} is ignored because the rollout was aborted")
+    handled = replace(upgrade.status, last_handled_retry=upgrade.retry)
+    return (
+        WriteStatus(status=handled, reason=Reason.RETRY_IGNORED, message=upgrade.status.phase),
+        Report(reason=Reason.RETRY_IGNORED, message=message, warning=True),
+    )

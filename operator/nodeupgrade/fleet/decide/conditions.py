@@ -1,0 +1,337 @@
+"""Conditions of a NodeUpgrade, following the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
+
+While work remains, Reconciling is True and Ready is False. When a person is needed, Stalled is True; never both. When
+everything is done, only Ready is True.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.reasons import Reason, known_reason
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.actions import Wait
+from nodeupgrade.fleet.decide.counting import Tally
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.guard import requirement
+from nodeupgrade.fleet.health.checks import HealthState, status_of
+from nodeupgrade.fleet.snapshot import FleetSnapshot, LostAgents
+from nodeupgrade.kubelet import probe_delay
+from nodeupgrade.kubelethash import KubeletVersion
+
+QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
+"""Reasons for which another rollout is waited for, or is in the way."""
+
+_HINDERING = frozenset(
+    {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
+)
+
+_NO_RIGHTS = "cannot get resource"
+"""Words of an API server for whoever lacks a permission to read."""
+
+IMPEDED_AFTER = timedelta(minutes=5)
+"""How long after its deadline, at which it is asked to roll back, a node is told of."""
+
+STALLED_AFTER = timedelta(minutes=15)
+"""How long after its deadline a person is needed."""
+
+_UNHEALTHY = {
+    HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
+    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_BROKEN),
+    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH),
+}
+"""What the Healthy condition says of each state, the worst first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutState:
+    """The state of a rollout; unless it is stalled, over or ready, it is progressing."""
+
+    phase: RolloutPhase
+    reason: Reason
+    message: str
+    stalled: bool = False  # whether a person is needed
+    over: bool = False  # whether it has ended
+    ready: bool = False  # whether the requested work is done: the upgrade, or only the plan under ``action: Plan``
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a condition says."""
+
+    status: ConditionStatus
+    reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
+    message: str
+
+
+def _true(reason: Reason, message: str) -> Told:
+    return Told(ConditionStatus.TRUE, reason, message)
+
+
+def _false(reason: Reason, message: str) -> Told:
+    return Told(ConditionStatus.FALSE, reason, message)
+
+
+def _unknown(reason: Reason, message: str) -> Told:
+    return Told(ConditionStatus.UNKNOWN, reason, message)
+
+
+def _whether(holds: bool) -> ConditionStatus:
+    return ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a rollout stands: what its conditions are derived from."""
+
+    rollout: RolloutView
+    tally: Tally
+    state: RolloutState
+    impeded_by: tuple[Finding, ...]
+
+
+def of_rollout(at: Standing) -> Mapping[ConditionType, Told]:
+    """Return the conditions of a rollout whose spec is accepted."""
+    return {
+        **{kind: told for kind, rule in RULES.items() if (told := rule(at)) is not None},
+        **_of_state(at.state, at.impeded_by),
+        **_of_impediments(at.rollout.upgrade.status, at.impeded_by),
+    }
+
+
+def of_rejected(
+    before: UpgradeStatus, objection: Finding, state: RolloutState, impeded_by: tuple[Finding, ...]
+) -> Mapping[ConditionType, Told]:
+    """Return the conditions for a spec that is rejected; what was reported about the rollout itself is kept."""
+
+    def kept(kind: ConditionType, new: Told) -> dict[ConditionType, Told]:
+        known = before.condition(kind)
+        return {kind: Told(known.status, known.reason, known.message) if known.reason else new}
+
+    rejected = _false(objection.reason, objection.message)
+    untouched = _unknown(Reason.NOT_YET_VERIFIED, "no node was touched")
+    return {
+        ConditionType.ACCEPTED: rejected,
+        **kept(ConditionType.PLANNED, rejected),
+        **_of_state(state, impeded_by),
+        **kept(ConditionType.DEGRADED, _false(Reason.NOT_YET_VERIFIED, untouched.message)),
+        **kept(ConditionType.ZERO_RESTART, untouched),
+        **kept(ConditionType.READINESS_GUARDED, untouched),
+        **_of_impediments(before, impeded_by),
+    }
+
+
+def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Mapping[ConditionType, Told]:
+    """Return the condition that says why a retry of a rollout that has ended is not carried out."""
+    message = f"retry {upgrade.retry} waits, and is carried out once the spec is accepted: {objection.message}"
+    return {ConditionType.ACCEPTED: _false(objection.reason, message)}
+
+
+def _accepted(at: Standing) -> Told:
+    if not (unknown := at.rollout.unknown_waves):
+        return _true(Reason.VALID, "the spec is valid")
+    because = f"the spec is valid, but approved and not a wave of it: {', '.join(unknown)}"
+    return _true(Reason.VALID, sentence(Reason.UNKNOWN_WAVE, because))
+
+
+def _planned(at: Standing) -> Told:
+    rollout, state, nodes = at.rollout, at.state, counted(at.tally.counts.total, "node")
+    if not at.tally.counts.total:
+        return _false(Reason.NO_MATCHING_NODES, state.message)
+    if not rollout.planned or state.reason in QUEUED:
+        missing = len(rollout.unclaimed) + len(rollout.held)
+        return _false(Reason.NODES_CLAIMED, f"{missing} of {nodes} to be claimed")
+    if rollout.spec.action is RolloutAction.PLAN:
+        if state.phase is not RolloutPhase.PLANNED:
+            return _false(Reason.NODES_CLAIMED, state.message)
+        return _true(state.reason, state.message)
+    waves = f" in {counted(len(rollout.waves), 'wave')}" if rollout.spec.waves else ""
+    return _true(Reason.PLAN_READY, f"{nodes} selected{waves}")
+
+
+def _degraded(at: Standing) -> Told:
+    if failed := at.tally.counts.all_failed:
+        return _true(Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back")
+    return _false(Reason.PROGRESSING, "no node failed")
+
+
+def _zero_restart(at: Standing) -> Told:
+    totals = at.tally.containers
+    if totals.restarted:
+        return _false(Reason.RESTARTS_DETECTED, f"{counted(totals.restarted, 'container')} restarted")
+    if unknown := at.tally.unknown_containers:
+        message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
+        return _unknown(Reason.NOT_YET_VERIFIED, message)
+    if unknown := at.tally.unknown_nodes:
+        message = f"of {counted(unknown, 'node')} it is not known whether containers restarted"
+        return _unknown(Reason.NOT_YET_VERIFIED, message)
+    if not totals.baseline or at.rollout.spec.action is RolloutAction.PLAN:
+        return _unknown(Reason.NOT_YET_VERIFIED, "no node has been verified yet")
+    if totals.recreated:
+        message = (
+            f"{counted(totals.recreated, 'container')} of static pods replaced, as kubelet.staticPods: Recreate "
+            "asks; no other container was restarted"
+        )
+        return _false(Reason.STATIC_PODS_RECREATED, message)
+    return _true(Reason.VERIFIED, "no container was restarted")
+
+
+def _guarded(at: Standing) -> Told:
+    fleet, spec, target = at.rollout.fleet, at.rollout.spec, KubeletVersion.parse(at.rollout.spec.version)
+    if spec.verify.readiness_guard is GuardPolicy.OFF:
+        return _false(Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
+    if probe_delay.keeps_probes(target):
+        return _false(Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found")
+    if problem := requirement.obstacle(fleet.server, fleet.guard):
+        without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+        required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
+        reason = Reason.READINESS_GUARD_UNAVAILABLE
+        return _false(reason, sentence(reason, problem) if required else f"{problem}; {without}")
+    return _true(Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them")
+
+
+def _healthy(at: Standing) -> Told | None:
+    """Return the Healthy condition, on which the worst check decides; without health checks there is none."""
+    rollout = at.rollout
+    known = [status_of(check, rollout.fleet.health, rollout.now) for check in rollout.spec.health_checks]
+    if not known:
+        return None
+    for state, (status, reason) in _UNHEALTHY.items():
+        if those := [each for each in known if each.state is state]:
+            more = f" ({counted(len(those) - 1, 'more health check')} likewise)" if len(those) > 1 else ""
+            return Told(status, reason, sentence(reason, f"health check {those[0].name}: {those[0].message}{more}"))
+    hold = "holds" if len(known) == 1 else "hold"
+    return _true(Reason.HEALTH_CHECKS_HOLD, f"{counted(len(known), 'health check')} {hold}")
+
+
+RULES: Mapping[ConditionType, Callable[[Standing], Told | None]] = {
+    ConditionType.ACCEPTED: _accepted,
+    ConditionType.PLANNED: _planned,
+    ConditionType.DEGRADED: _degraded,
+    ConditionType.ZERO_RESTART: _zero_restart,
+    ConditionType.READINESS_GUARDED: _guarded,
+    ConditionType.HEALTHY: _healthy,
+}
+
+
+def _of_state(state: RolloutState, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, Told]:
+    """Return the conditions that tell how the rollout as a whole stands.
+
+    Ready says what matters most, and so ``kubectl get`` does: that a person is needed, else what is in the way, else
+    how far the rollout is.
+    """
+    active = not (state.stalled or state.over or state.ready)
+    ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
+    impeded = active and impeded_by
+    reason, message = (impeded_by[0].reason, _summed_up(impeded_by)) if impeded else (state.reason, state.message)
+    return {
+        ConditionType.RECONCILING: Told(_whether(active), state.reason, state.message),
+        ConditionType.STALLED: Told(_whether(state.stalled), state.reason, state.message),
+        ConditionType.READY: Told(_whether(state.ready), reason, message),
+        ConditionType.SUCCEEDED: Told(ended, state.reason, state.message),
+    }
+
+
+def _of_impediments(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, Told]:
+    """Return the Impeded condition; it is absent until something has impeded the rollout."""
+    if impeded_by:
+        return {ConditionType.IMPEDED: _true(impeded_by[0].reason, _summed_up(impeded_by))}
+    if not before.condition(ConditionType.IMPEDED).reason:
+        return {}
+    message = "no write is refused, and every agent that is needed can run"
+    return {ConditionType.IMPEDED: _false(Reason.PROGRESSING, message)}
+
+
+def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return what keeps nodes from making progress, one finding per node, sorted by node; ``late`` go last.
+
+    Until all nodes in flight have been looked at, that is also what did before.
+    """
+    flying = fleet.in_flight
+    waits = [fleet.waiting[name] for name in flying if name in fleet.waiting]
+    by_node = {
+        action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
+        for action in waits
+        if isinstance(action, Wait) and action.reason in _HINDERING
+    }
+    for (node, _), setback in sorted(fleet.setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
+        by_node.setdefault(node, setback.finding(node))
+    for finding in late:
+        by_node.setdefault(NodeName(finding.subject), finding)
+    before = fleet.upgrade.status.condition(ConditionType.IMPEDED)
+    if by_node or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
+        return tuple(by_node[node] for node in sorted(by_node))
+    return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
+
+
+def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
+    found = list[Finding]()
+    for name in fleet.in_flight:
+        task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
+        if task is None or not (task.open and not task.heard and lost.why and lost.run_id == task.spec.run_id):
+            continue
+        reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
+        remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
+        found.append(Finding(reason=reason, subject=name, detail=detail, remedy=remedy))
+    return tuple(found)
+
+
+def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
+    found = list[Finding]()
+    for name in fleet.in_flight:
+        task = fleet.own_task(name)
+        if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
+            continue
+        because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
+        because += task.reported.phase.value if task.heard else "nothing"
+        message = sentence(Reason.NODE_OVERDUE, because)
+        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
+    return tuple(found)
+
+
+def _summed_up(findings: tuple[Finding, ...]) -> str:
+    """Summarise findings: the message of the first one and the number of others."""
+    more = len(findings) - 1
+    return findings[0].message + (f" ({counted(more, 'more node')} likewise or for other reasons)" if more else "")
+
+
+def of_internal_error(problem: str, generation: int, now: datetime) -> Condition:
+    """Return the condition for a pass that ended in an unexpected error; the next pass that succeeds revises it."""
+    told = _true(Reason.INTERNAL_ERROR, sentence(Reason.INTERNAL_ERROR, problem))
+    return _dated(ConditionType.IMPEDED, told, now, generation)
+
+
+def dated(upgrade: Upgrade, told: Mapping[ConditionType, Told], now: datetime) -> tuple[Condition, ...]:
+    """Add transition times: they change only when the status does, as the API conventions require."""
+
+    def since(kind: ConditionType, status: ConditionStatus) -> datetime:
+        before = upgrade.status.condition(kind)
+        return before.last_transition_time if before.reason and before.status is status else now
+
+    return tuple(
+        _dated(kind, each, since(kind, each.status), upgrade.generation)
+        for kind in ConditionType
+        if (each := told.get(kind))
+    )
+
+
+def _dated(kind: ConditionType, told: Told, since: datetime, generation: int) -> Condition:
+    return Condition(
+        type=kind.value,
+        status=told.status,
+        reason=str(told.reason),
+        message=shorten(printable(told.message), CONDITION_MESSAGE_LENGTH),
+        last_transition_time=since,
+        observed_generation=generation,
+    )

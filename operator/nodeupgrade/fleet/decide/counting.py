@@ -1,0 +1,250 @@
+"""Counts and lists of the status: recomputed from objects each time, never incremented, and bounded."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from nodeupgrade.api.limits import (
+    APPROVER_LENGTH,
+    FAILURE_MESSAGE_LENGTH,
+    FAILURE_WORD_LENGTH,
+    FAILURES_LISTED,
+    shorten,
+    uid_kept,
+)
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import Preview
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import (
+    ContainerTotals,
+    Counts,
+    NodeFailure,
+    PlanSummary,
+    WaveState,
+    WaveStatus,
+)
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.wording import counted
+from nodeupgrade.fleet.decide.failures import NONE, Departed, kept, step_of
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
+
+ADMISSION = "admission"
+"""The step reported for a node that was refused before an agent started on it."""
+
+_TOLD = 3
+
+_FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What there is to count in a rollout."""
+
+    counts: Counts
+    containers: ContainerTotals
+    unknown_containers: int  # containers of which it is not known whether they restarted
+    unknown_nodes: int  # nodes whose tasks are gone and of which it is not known what restarted
+    skips: Mapping[str, int]  # skipped nodes by reason
+    accepted: Mapping[str, int]  # nodes by the accepted checks that found something on them
+    failures: tuple[NodeFailure, ...]
+    waves: tuple[WaveStatus, ...]
+    preview: PlanSummary | None
+
+    @property
+    def warning(self) -> str:
+        """The warning that accepted checks found something, to be added to a message; empty if none did."""
+        first = (f"{check} on {counted(number, 'node')}" for check, number in islice(self.accepted.items(), _TOLD))
+        more = f" and {len(self.accepted) - _TOLD} more" if len(self.accepted) > _TOLD else ""
+        return f" (accepted in spite of: {', '.join(first)}{more})" if self.accepted else ""
+
+
+def tally(rollout: RolloutView) -> Tally:
+    """Count everything that the status of a rollout tells."""
+    done, recorded, preview = _verified(rollout), _recorded(rollout), _preview(rollout)
+    return Tally(
+        counts=_count(rollout.members.values(), rollout.departed),
+        containers=_containers(rollout, done, recorded),
+        unknown_containers=sum(task.reported.containers.unknown for task in done),
+        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.numbers.unknown,
+        skips=_skips(rollout),
+        accepted=_accepted(rollout),
+        failures=_failures(rollout),
+        waves=_waves(rollout),
+        preview=preview,
+    )
+
+
+def _count(members: Iterable[NodeState], gone: Departed) -> Counts:
+    """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
+    states = tuple(members)
+    places = Counter(member.place for member in states)
+    outcomes = Counter([*(member.outcome for member in states), *(each.outcome for each in gone.listed)])
+    return Counts(
+        total=len(states) + gone.total,
+        pending=places[Place.PENDING] + places[Place.HELD] + places[Place.CHECKED],
+        in_progress=places[Place.IN_FLIGHT],
+        succeeded=outcomes[Verdict.SUCCEEDED],
+        skipped=places[Place.SKIPPED],
+        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.more.refused,
+        failed=outcomes[Verdict.FAILED] + gone.more.failed,
+        rolled_back=outcomes[Verdict.ROLLED_BACK],
+        rollback_failed=outcomes[Verdict.ROLLBACK_FAILED],
+    )
+
+
+def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[NodeFailure]) -> ContainerTotals:
+    """Add up the containers of all verified nodes."""
+    reported = [task.reported.containers for task in done]
+    return ContainerTotals(
+        baseline=sum(each.baseline for each in reported),
+        rewritten=sum(each.rewritten for each in reported),
+        unchanged=sum(each.unchanged for each in reported),
+        recreated=sum(each.recreated for each in reported),
+        restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
+        + sum(failure.restarted or 0 for failure in recorded)
+        + rollout.departed.numbers.restarted,
+    )
+
+
+def _verified(rollout: RolloutView) -> list[Task]:
+    tasks = (s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None)
+    return [task for task in tasks if task.verdict is not None]
+
+
+def _recorded(rollout: RolloutView) -> list[NodeFailure]:
+    """Return the failures of members whose tasks do not tell of them."""
+    members = (s for s in rollout.members.values() if s.task is None or s.task.verdict is None)
+    return [s.record for s in members if s.record is not None]
+
+
+def _skips(rollout: RolloutView) -> dict[str, int]:
+    """Count skipped nodes by reason."""
+    reasons = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
+    return dict(sorted(reasons.items()))
+
+
+def _accepted(rollout: RolloutView) -> dict[str, int]:
+    """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
+    tasks = (member.task for member in rollout.members.values() if member.task is not None)
+    told = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
+    found = (frozenset(hazard.check for hazard in hazards if hazard.accepted) for hazards in told)
+    return dict(sorted(Counter(check for checks in found for check in checks).items()))
+
+
+def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
+    """List failed and refused nodes, failed ones first; an entry keeps the time at which it was first reported.
+
+    Until the plan is made, a node that another rollout holds is not listed.
+    """
+    since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
+    on_record = kept(rollout.upgrade.status).listed
+    known = {failure.uid for failure in on_record}
+    members = {uid_kept(s.view.uid): s for s in rollout.members.values() if s.view is not None}
+    listed = sorted(
+        (_as_told(failure, members.get(failure.uid)) for failure in on_record),
+        key=lambda failure: failure.outcome is Verdict.REFUSED,
+    )
+    failing = [
+        s
+        for s in rollout.members.values()
+        if (s.place is Place.REFUSED or s.outcome not in _FINE)
+        and (s.view is None or uid_kept(s.view.uid) not in known)
+    ]
+    if rollout.upgrade.status.planned_at is None:
+        queued_for = {member.node for member in rollout.held}
+        failing = [member for member in failing if member.node not in queued_for]
+    failing.sort(key=lambda member: member.place is Place.REFUSED)
+    others = (
+        NodeFailure(
+            node=member.node,
+            reason=member.reason.value,
+            step=_step(member),
+            message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH),
+            time=since.get((member.node, member.reason.value)) or rollout.now,
+        )
+        for member in failing[: FAILURES_LISTED - len(listed)]
+    )
+    return (*listed, *others)
+
+
+def _as_told(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
+    """Return a failure on record with what its node tells now: when it is looked at again, for instance."""
+    if member is None or member.task is None or member.task.verdict is None or not member.begun:
+        return failure
+    if member.place is Place.IN_FLIGHT:
+        return failure
+    return replace(failure, message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH))
+
+
+def _waves(rollout: RolloutView) -> tuple[WaveStatus, ...]:
+    """Return the status of every wave; times that are already recorded are kept."""
+    before = {wave.name: wave for wave in rollout.upgrade.status.waves}
+    return tuple(
+        _wave(rollout, index, before.get(wave.name, WaveStatus(name=wave.name)))
+        for index, wave in enumerate(rollout.waves)
+    )
+
+
+def _preview(rollout: RolloutView) -> PlanSummary | None:
+    """Summarise the results of ``action: Plan``; under other actions, keep the previous summary."""
+    if rollout.spec.action is not RolloutAction.PLAN:
+        return rollout.upgrade.status.preview
+    checked = [s.task for s in rollout.members.values() if s.place is Place.CHECKED or s.outcome is not None]
+    previews = [task.reported.preview or Preview() for task in checked if task is not None]
+    return PlanSummary(
+        checked=len(checked),
+        refused=sum(s.outcome not in _FINE or s.place is Place.REFUSED for s in rollout.members.values()),
+        rewritten=sum(each.rewritten for each in previews),
+        would_restart=sum(each.would_restart for each in previews),
+    )
+
+
+def _state(rollout: RolloutView, index: int) -> WaveState:
+    """Return the state of one wave; a later one that has not begun is pending even if nothing is left to do in it.
+
+    Where nodes are only looked at, no wave has its turn.
+    """
+    wave, position = rollout.waves[index], rollout.position
+    if index == position.index:
+        return position.state
+    if position.index < 0 or (not wave.begun and (index > position.index or not wave.over)):
+        return WaveState.PENDING
+    return WaveState.COMPLETED if wave.over else WaveState.RUNNING
+
+
+def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
+    roster, state, now = rollout.waves[index], _state(rollout, index), rollout.now
+    counts = _count(roster.members, roster.departed)
+    manual = before.approved_at is not None or needs_approval(rollout.waves, index)
+    approver = approved_by(rollout.upgrade, roster.name) if manual else None
+    over = state in {WaveState.COMPLETED, WaveState.SOAKING}
+    begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN
+    wave = WaveStatus(
+        name=roster.name,
+        state=state,
+        total=counts.total,
+        succeeded=counts.succeeded,
+        skipped=counts.skipped,
+        refused=counts.refused,
+        failed=counts.all_failed,
+        in_progress=counts.in_progress,
+        unlisted=kept(rollout.upgrade.status).more.get(roster.name, NONE),
+        started_at=before.started_at or (now if begun else None),
+        completed_at=(before.completed_at or now) if over else None,
+    )
+    if approver is None and not (manual and wave.started_at is not None):
+        return wave
+    who = (approver or before.approved_by or "")[:APPROVER_LENGTH] or None
+    return replace(wave, approved_by=who, approved_at=before.approved_at or now)
+
+
+def _step(member: NodeState) -> str:
+    """Return the step that failed, as far as the node side has reported it."""
+    task: Task | None = member.task
+    if task is None or task.verdict is None or not member.begun:
+        return ADMISSION
+    return step_of(task)[:FAILURE_WORD_LENGTH]

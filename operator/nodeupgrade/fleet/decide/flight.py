@@ -1,0 +1,281 @@
+"""The next action for one node in flight: a pure function of what the API shows.
+
+Nothing is remembered between calls. After a crash, a restarted operator arrives at the same action as the interrupted
+one, because every write of the engine changes what this module reads.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind, of_kind
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.wording import sentence
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.actions import (
+    Cordon,
+    CreateAgent,
+    DeleteAgent,
+    DropTask,
+    FreeSlot,
+    Judge,
+    MarkTask,
+    NodeAction,
+    RestoreCordon,
+    StartHook,
+    StartTask,
+    Wait,
+)
+from nodeupgrade.fleet.agents.lifecycle import Agents, attend
+from nodeupgrade.fleet.agents.missing_nodes import is_given_up, lost
+from nodeupgrade.fleet.decide.admission import accept, judge
+from nodeupgrade.fleet.decide.baseline import Baseline
+from nodeupgrade.fleet.decide.candidate import Candidate, task_spec
+from nodeupgrade.fleet.decide.leaving_flight import clear_away, end, pods_of
+from nodeupgrade.fleet.decide.membership import selects, view_rollout
+from nodeupgrade.fleet.decide.verdict import decide_verdict, was_touched
+from nodeupgrade.fleet.guard import lifecycle, requirement
+from nodeupgrade.fleet.hooks import hooks
+from nodeupgrade.fleet.snapshot import FleetSnapshot, LostAgents
+from nodeupgrade.kubelet import history, probe_delay
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return the next action for a node; after the verdict, all that remain, in their order.
+
+    Each of the latter writes another object, under its own precondition. If one fails, those after it must not follow.
+    A node without a slot is not touched. Once nothing is left to be done, this is ``FreeSlot``, which is for
+    ``planner.plan`` to carry out. An action that backs off is replaced by a Wait.
+    """
+    upgrade = fleet.upgrade
+    if name not in upgrade.status.in_flight or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
+        return ()
+    spec = accept(upgrade, now, fleet.allowed)
+    if isinstance(spec, UpgradeSpec) and not upgrade.has_finalizer:
+        return ()
+    due = list[NodeAction]()
+    for action in _remaining(fleet, None if isinstance(spec, Finding) else spec, name, now):
+        if (setback := fleet.setback_of(action)) is not None and now < setback.again:
+            return (*due, Wait(node=name, reason=setback.reason, message=setback.finding(name).message))
+        due.append(action)
+    return tuple(due)
+
+
+def _remaining(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return what remains to be done; without a spec, since it is not accepted, no run may begin."""
+    if (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
+        return (Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message),)
+    if (node := fleet.nodes.get(name)) is None:
+        return (_gone(fleet, spec, name, now),)
+    if (held := fleet.tasks.get(name)) is not None and held.spec.node_uid != node.uid:
+        return (_replaced(fleet, held, now),)
+    if (task := fleet.own_task(name)) is not None and task.verdict is not None:
+        return end(fleet, node, task, now)
+    if task is None or not task.open:
+        return (_begin(fleet, spec, node, now),)
+    if task.reported.phase.terminal:
+        return (_verify(fleet, node, task, now),)
+    stop = called_off(fleet.upgrade)
+    refused = fleet.setbacks.get((name, StartHook))
+    if stop is None and not task.is_late(now) and (hook := hooks.before(task, fleet.hook_jobs, refused, now)):
+        return (hook,)
+    action = attend(task, _agents(fleet, task), stop, now)
+    return ((lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action,)
+
+
+def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+    """Report whether the next action for a node in flight depends on its pods."""
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    if task is None:
+        return False  # what becomes of it does not depend on them
+    if not task.open:
+        looking = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
+        cordoned = node is not None and (node.unschedulable or node.cordoned_by == fleet.upgrade.uid)
+        return task.verdict is None and (looking or cordoned)  # else the cordon comes first
+    if not (task.reported.phase.terminal and was_touched(task.reported)):
+        return False
+    return (heard := lifecycle.reports_by(fleet, task)) is None or heard <= now
+
+
+def called_off(upgrade: Upgrade) -> Finding | None:
+    """Return why runs in flight must be aborted, or None."""
+    if (spec := upgrade.spec) is None:
+        return None
+    if spec.action is RolloutAction.ABORT:
+        return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
+    if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
+        detail = "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+        return Finding(reason=Reason.DELETING, detail=detail)
+    return None
+
+
+def _replaced(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
+    """Handle a Node that was deleted, and another one of the same name made, while it was in flight."""
+    if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
+        return clear_away(fleet, task.name, f"node {task.name} was replaced after its run", now)
+    message = f"node {task.name} was replaced by another one of the same name"
+    return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+
+
+def _gone(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> NodeAction:
+    """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
+    message = f"node {name} does not exist any more"
+    if not fleet.may_be_running(name):
+        return clear_away(fleet, name, message, now)
+    if not is_given_up(fleet, name, now):
+        message = f"{message}, but a run may be going on and its kubelet may register it again"
+        return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    wave = "" if spec is None else _wave(fleet, spec, name, now)
+    return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
+
+
+def _wave(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> str:
+    """Return the wave of a node; if its task is gone, that depends on all the others."""
+    task = fleet.own_task(name)
+    return view_rollout(fleet, spec, now).members[name].wave if task is None else task.spec.wave
+
+
+def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
+    lost = fleet.agents_lost.get(task.name, LostAgents())
+    lost = lost if lost.run_id == task.spec.run_id else LostAgents()
+    refused = fleet.setbacks.get((task.name, CreateAgent))
+    pod, artifact = fleet.agents.get(task.name), fleet.artifacts.get(task.name)
+    return Agents(pod=pod, artifact=artifact, lost=lost, refused=refused)
+
+
+def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: datetime) -> NodeAction:
+    """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
+    ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
+    if task is None:
+        return _resume(fleet, spec, node, now)
+    if node.name in fleet.starts_unanswered:
+        message = f"whether node {node.name} was started is not known, since the API server did not answer"
+        return MarkTask(task=task, reason=Reason.PROGRESSING, message=message)
+    if spec is None:
+        detail = f"the spec is not accepted and node {node.name} is untouched"
+        return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
+    if (obstacle := _obstacle(fleet, spec, node, now)) is not None:
+        return _turn_back(fleet, node, obstacle, ours=ours)
+    if spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
+        cordon = CordonRecord(was_unschedulable=node.unschedulable)
+        run = _started(fleet, spec, node, TaskAction.PRECHECK, cordon=cordon, now=now)
+        return _start(fleet, run, "", f"node {node.name} is looked at for {spec.version}")
+    if not node.unschedulable and not ours:
+        return _cordon(fleet, node, f"node {node.name} is cordoned for its upgrade")
+    if (pods := fleet.pods.get(node.name)) is None:
+        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
+    run = _started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now)
+    message = f"node {node.name} is to go from {node.kubelet_version} to {spec.version}"
+    return _start(fleet, run, Baseline.capture(pods).render(), message)
+
+
+def _start(fleet: FleetSnapshot, run: TaskSpec, baseline: str, message: str) -> StartTask:
+    held, reason = fleet.tasks.get(run.node_name), Reason.ADMITTED
+    return StartTask(node=run.node_name, spec=run, baseline=baseline, claims=held, reason=reason, message=message)
+
+
+def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
+    announces = history.NODE_LIFECYCLE_CONDITIONS.applies_to(fleet.server) and not node.maintenance
+    return Cordon(view=node, announces=announces, reason=Reason.CORDONED, message=message)
+
+
+def _resume(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: datetime) -> NodeAction:
+    """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
+
+    Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
+    """
+    name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
+    if (failure := fleet.record_of(name)) is not None:
+        return _end_without_task(fleet, node, failure, ours=ours)
+    looking = spec is not None and spec.action is RolloutAction.PLAN and not ours
+    if looking or fleet.tasks.get(name) is not None:
+        return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched", now)
+    if spec is None or not spec.artifact.serves(node.platform):
+        message = f"the task of node {name} is gone, and is made again once the spec is accepted"
+        return Wait(node=name, reason=Reason.TASK_LOST, message=message)
+    if not node.unschedulable:
+        return _cordon(fleet, node, f"node {name} is cordoned, for a run may be going on although its task is gone")
+    cordon = CordonRecord(was_unschedulable=not ours, by_us=ours)
+    run = replace(_started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now), resumes=True)
+    if not selects(spec.nodes, node):
+        because = f"node {name} is not selected any more"
+        run = replace(run, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
+    message = f"the task of node {name} is gone, and is made again: a run may be going on"
+    return StartTask(node=name, spec=run, baseline="", reason=Reason.TASK_LOST, message=message)
+
+
+def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure, *, ours: bool) -> NodeAction:
+    """Clean up after a run whose verdict is on record, and whose task is gone."""
+    name = node.name
+    if ours and failure.outcome is not Verdict.ROLLBACK_FAILED:
+        return RestoreCordon(view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again")
+    if pods := pods_of(fleet, name):
+        return DeleteAgent(pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
+
+
+def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
+    """Undo the cordon of a node that is not started after all, then free its slot.
+
+    Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
+    """
+    if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
+        return MarkTask(task=task, reason=obstacle.reason, message=obstacle.message)
+    if ours:
+        return RestoreCordon(view=node, reason=obstacle.reason, message=obstacle.message)
+    return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
+
+
+def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Finding | None:
+    """Return why a node that was admitted but not touched must not be started after all, or None."""
+    if fleet.upgrade.deleting:
+        detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+        return Finding(reason=Reason.DELETING, detail=detail, remedy="")
+    if spec.action is RolloutAction.ABORT:
+        detail = f"spec.action is Abort and node {node.name} is untouched"
+        return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
+    return judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
+
+
+def _started(
+    fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
+) -> TaskSpec:
+    """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
+    own, precheck = fleet.own_task(node.name), action is TaskAction.PRECHECK
+    candidate = Candidate(fleet=fleet, spec=spec, node=node, now=now)
+    fresh = task_spec(candidate, wave=_wave(fleet, spec, node.name, now), order=0)
+    wanted = probe_delay.is_guarded(spec.verify, KubeletVersion.parse(spec.version))
+    return replace(
+        fresh,
+        run_id=of_kind(fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
+        order=fresh.order if own is None else own.spec.order,
+        retry=fresh.retry if own is None else own.spec.retry,
+        action=action,
+        deadline=now + spec.timeouts.node + (timedelta() if precheck else hooks.time_before(spec.hooks)),
+        hooks=() if precheck else hooks.of_run(spec.hooks),
+        guard=GuardGrant(wanted=wanted and requirement.obstacle(fleet.server, fleet.guard) is None),
+        cordon=cordon,
+    )
+
+
+def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    """Decide the verdict on a finished run, once the guard no longer keeps the kubelet from reporting not Ready."""
+    if was_touched(task.reported):
+        if (ending := lifecycle.end(fleet, task, now)) is not None:
+            return ending
+        if (heard := lifecycle.reports_by(fleet, task)) is not None and now < heard:
+            message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
+            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
+    verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
+    if isinstance(verdict, Finding):
+        return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
+    return Judge(task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)

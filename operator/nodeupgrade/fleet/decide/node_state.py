@@ -1,0 +1,98 @@
+"""The state of one node in a rollout: where it is, and what its task and the record tell of it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.fleet.decide.failures import FAILURES
+
+WAITED_FOR = frozenset(
+    {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_CHANGING}
+)
+"""Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
+
+
+class Place(StrEnum):
+    """Where a node is in the rollout."""
+
+    PENDING = "Pending"
+    """May be started when its wave and the budgets allow."""
+    IN_FLIGHT = "InFlight"
+    """Holds a slot."""
+    CHECKED = "Checked"
+    """Was prechecked, for ``action: Plan``; no check objects to its upgrade."""
+    HELD = "Held"
+    """Is waited for, as an annotation on the node asks; evaluated again on every pass."""
+    SKIPPED = "Skipped"
+    """Needs nothing, or is skipped as the spec says; evaluated again on every pass."""
+    REFUSED = "Refused"
+    """Must not be touched in its current state; evaluated again on every pass."""
+    FINISHED = "Finished"
+    """Its run is over and has a verdict, which the task records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """One member of a rollout."""
+
+    node: NodeName
+    place: Place
+    wave: str = REMAINDER  # name of its wave
+    # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+    task: Task | None = None  # the task by which the rollout claims it; None if it is not claimed
+    view: NodeView | None = None  # the Node; None if it does not exist
+    record: NodeFailure | None = None  # the failure of this very Node that the status keeps; None if there is none
+    again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
+    # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
+    judged: Verdict | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Derive what every plan asks of every member, of which few have changed."""
+        object.__setattr__(self, "judged", self._judged())
+
+    @property
+    def begun(self) -> bool:
+        """Whether an agent works on it or has worked on it."""
+        return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
+    def outcome(self) -> Verdict | None:
+        """The verdict on its run, once the node has FINISHED."""
+        return self._known if self.place is Place.FINISHED else None
+
+    @property
+    def _known(self) -> Verdict | None:
+        """The verdict that its task tells of, else the one on record."""
+        if self.task is not None and self.task.verdict is not None:
+            return self.task.verdict.outcome
+        return None if self.record is None else self.record.outcome
+
+    def _judged(self) -> Verdict | None:
+        looked_at = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
+        return None if looked_at or self.place not in {Place.FINISHED, Place.IN_FLIGHT} else self._known
+
+    @property
+    def at_target(self) -> bool:
+        """Whether it was upgraded, or ran the target before."""
+        already = self.place is Place.SKIPPED and self.reason is Reason.ALREADY_AT_TARGET
+        return already or self.outcome is Verdict.SUCCEEDED
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts against the failure threshold."""
+        return self.judged in FAILURES
+
+    @property
+    def blocks(self) -> bool:
+        """Whether its wave cannot complete while the node is in this state."""
+        waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
+        return waits or self.place in {Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED}

@@ -1,0 +1,110 @@
+"""The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
+from nodeupgrade.fleet.decide.admission import accept
+from nodeupgrade.fleet.decide.budgets import UNDECIDED, decide_start
+from nodeupgrade.fleet.decide.claims import (
+    clear_stale,
+    find_wave_ends,
+    ignore_retry,
+    leave,
+    plan_entries,
+    prepare,
+    reject,
+)
+from nodeupgrade.fleet.decide.counting import tally
+from nodeupgrade.fleet.decide.events import new_events, reported
+from nodeupgrade.fleet.decide.membership import view_members, view_rollout
+from nodeupgrade.fleet.decide.node_state import Place
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.start_decision import StartDecision
+from nodeupgrade.fleet.decide.upgrade_status import summarise
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do next with a rollout."""
+
+    actions: tuple[NodeAction, ...] = ()  # all that can be done now, in order
+    unread: tuple[NodeName, ...] = ()  # nodes that could be admitted if their pods were read; plan again with them
+
+
+def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
+    """Decide what to do next with a rollout: slots are freed first, then come claims, admissions and the status.
+
+    The status write of one plan admits a node; only then is it touched, by ``flight.advance``. Without a recorded slot
+    nothing happens to a node. A slot that a plan frees is taken by the same write if another node of the same wave may
+    start.
+    """
+    upgrade, flying = fleet.upgrade, fleet.in_flight
+    if upgrade.deleting and (not flying or upgrade.abandoned):
+        return Plan(actions=leave(fleet, now, abandoned=bool(flying)))
+    if upgrade.finished and not flying and not upgrade.retry_asked:
+        return Plan()
+    aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
+    if upgrade.finished and upgrade.retry_asked and aborted:
+        return Plan(actions=ignore_retry(upgrade))
+    done = fleet.done
+    freed = tuple(done[name] for name in flying if name in done)
+    if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
+        return Plan(actions=reject(fleet, freed, spec, now))
+    if not upgrade.has_finalizer and not upgrade.deleting:
+        add = AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight")
+        return Plan(actions=(add,))
+
+    rollout = view_rollout(fleet, spec, now, freed)
+    decision = decide_start(rollout)
+    due = prepare(rollout, decision)
+    preparations = tuple(action for action in due if not fleet.is_held_back(action, now))
+    blanks = tuple(action for action in clear_stale(rollout) if not fleet.is_held_back(action, now))
+    if upgrade.finished and (preparations or not upgrade.retry_asked):
+        return Plan(actions=(*freed, *preparations, *reported(upgrade, rollout.upgrade.status)))
+
+    decision, wave_ends = _prepared(rollout, decision, preparations, due), find_wave_ends(rollout)
+    # The end of a wave is put on record before the next one begins. A node that is freed may be admitted again by a
+    # later plan, which has read that it was.
+    chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
+    ready = [member for member in chosen if member.node in fleet.pods]
+    entries = () if wave_ends else plan_entries(rollout, ready, decision)
+
+    admitted = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
+    told = view_members(rollout.fleet, spec, now, {**rollout.members, **admitted})
+    reopened = rollout.is_retried or rollout.is_called_off
+    status = summarise(fleet, told, tally(told), decision, reopened=reopened)
+    events = new_events(told, upgrade.status, status)
+    actions = (*freed, *preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
+    return Plan(actions=actions, unread=tuple(member.node for member in chosen if member.node not in fleet.pods))
+
+
+def _prepared(
+    rollout: RolloutView,
+    decision: StartDecision,
+    preparations: Sequence[NodeAction],
+    due: Sequence[NodeAction],
+) -> StartDecision:
+    """Limit a decision to nodes that are prepared.
+
+    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
+    claimed; unless claims are refused, since then it is not known who takes part.
+    """
+    if decision.behind:
+        return decision
+    others = any(not isinstance(action, Claim) for action in preparations)
+    backing_off = len(preparations) < len(due)
+    if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
+        return UNDECIDED
+    if not rollout.unclaimed or not rollout.may_claim:
+        return decision
+    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
+        return StartDecision(nodes=claimed)
+    return UNDECIDED

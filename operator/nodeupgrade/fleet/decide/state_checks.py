@@ -1,0 +1,179 @@
+"""The state that it is in: may it be touched now?"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.cluster.placement import unmet_placement, untolerated_taint
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
+from nodeupgrade.fleet.cordons.orphaned import is_orphaned
+from nodeupgrade.fleet.decide.candidate import Candidate, is_claimable, named, task_of_others
+from nodeupgrade.kubelet import history
+
+PATIENCE = timedelta(minutes=5)
+"""How long a node may be not Ready before it is skipped.
+
+Restarting a kubelet or a runtime takes seconds, a reboot minutes. By default, Kubernetes leaves the pods of such a node
+in place for the same time.
+"""
+
+
+REMOVERS = {
+    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler removes it",
+    "karpenter.sh/disrupted": "Karpenter replaces it",
+    "karpenter.sh/disruption": "Karpenter replaces it",
+}
+"""Keys of taints that mean the end of a node, and what they say."""
+
+_BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
+"""The writes that begin the upgrade of a node."""
+
+
+@check(Reason.OBJECT_UNREADABLE, acceptable=False)
+def task_is_readable(candidate: Candidate) -> Found | None:
+    """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
+    problem = candidate.fleet.unreadable.get(candidate.node.name)
+    return f"{named(candidate)} has a task for which holds: {problem}" if problem else None
+
+
+@check(Reason.OVERLAP_CONFLICT, acceptable=False)
+def node_is_free(candidate: Candidate) -> Found | None:
+    """No other rollout holds the node."""
+    task = task_of_others(candidate)
+    if task is None or is_claimable(task, candidate.fleet.active_upgrades):
+        return None
+    return f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
+
+
+@check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
+def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
+    """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
+    node = candidate.node
+    foreign = node.unschedulable and node.cordoned_by != candidate.fleet.upgrade.uid
+    if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+        return None
+    if is_orphaned(node, candidate.fleet.active_upgrades):
+        return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
+    because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
+    return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
+
+
+@check(Reason.NODE_SKIPPED, acceptable=False)
+def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be left out."""
+    return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+
+
+@check(Reason.NODE_HELD, acceptable=False)
+def node_is_not_held(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
+    if candidate.spec.action is RolloutAction.PLAN:
+        return None
+    return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+
+
+@check(Reason.HELD_BY_POD, acceptable=False)
+def no_pod_holds_the_node(candidate: Candidate) -> Found | None:
+    """No pod of the node is annotated to hold it, or they have held it for as long as ``spec.timeouts.podHold`` allows.
+
+    Whoever makes pods is trusted less than whoever annotates Nodes: the time runs from when the rollout first found the
+    node held, whatever becomes of its pods.
+    """
+    holding = [pod for pod in _active_pods(candidate) if pod.hold is not None]
+    if not holding or candidate.spec.action is RolloutAction.PLAN:
+        return None
+    since = None if candidate.task is None else candidate.task.held_since
+    until = (since or candidate.now) + candidate.spec.timeouts.pod_hold
+    if candidate.now >= until:
+        return None
+    why, others = holding[0].hold, len(holding) - 1
+    by = f"pod {holding[0]}" + (f" and {others} more" if others else "") + (f": {why}" if why else "")
+    return f"{named(candidate)} is held until {timestamp(until)} by {by}"
+
+
+def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
+    if why is None:
+        return None
+    return Finding(reason=reason, detail=f"{named(candidate)} is {what} by annotation{f': {why}' if why else ''}")
+
+
+@check(Reason.NODE_NOT_READY, acceptable=False)
+def node_is_ready(candidate: Candidate) -> Found | None:
+    """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
+
+    Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and a
+    rollout that skipped them at once would end without them and report success.
+    """
+    node, because = candidate.node, f"{named(candidate)} is not Ready"
+    if node.ready:
+        return None
+    if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
+        return because
+    if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
+        return f"{because} and is waited for until {timestamp(until)}"
+    return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
+
+
+@check(Reason.NODE_UNDER_PRESSURE, Hazard.NODE_UNDER_PRESSURE)
+def node_is_not_under_pressure(candidate: Candidate) -> Found | None:
+    """The node has enough memory, disk space and process IDs; otherwise its kubelet is about to evict pods."""
+    if not candidate.node.pressures:
+        return None
+    return f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
+
+
+@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
+def node_is_to_stay(candidate: Candidate) -> Found | None:
+    """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
+    because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
+    if not because and candidate.node.reboots:
+        because = "kured reboots it"
+    if not because and candidate.node.maintenance:
+        because = f"its condition {candidate.node.maintenance[0]} is True"
+    detail = f"{named(candidate)} is being changed by another tool: {because}"
+    return detail if because else None
+
+
+@check(Reason.WRITE_REFUSED, acceptable=False)
+def writes_are_accepted(candidate: Candidate) -> Finding | None:
+    """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
+    name, node, task = candidate.node.name, candidate.node, candidate.task
+    done = {  # even if the response to the write was lost
+        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.fleet.upgrade.uid,
+        Cordon: node.unschedulable and node.cordoned_by == candidate.fleet.upgrade.uid,
+    }
+    due = (action for action in _BEGINNING if not done.get(action))
+    known = (setback for action in due if (setback := candidate.fleet.setbacks.get((name, action))) is not None)
+    setback = next((each for each in known if candidate.now < each.again), None)
+    return None if setback is None else setback.finding(name)
+
+
+@check(Reason.NODE_AFFINITY_NOT_MET, Hazard.PLACEMENT_NOT_MET)
+def placements_are_met(candidate: Candidate) -> Iterator[Found]:
+    """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
+    for pod in _active_pods(candidate):
+        if problem := unmet_placement(pod, candidate.node):
+            detail = f"pod {pod} on {named(candidate)}: {problem}"
+            yield pod, detail
+
+
+@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
+def taints_are_tolerated(candidate: Candidate) -> Iterator[Found]:
+    """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
+    if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
+        return
+    for pod in _active_pods(candidate):
+        if taint := untolerated_taint(pod, candidate.node):
+            detail = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
+            yield pod, detail
+
+
+def _active_pods(candidate: Candidate) -> list[Pod]:
+    return [pod for pod in candidate.pods or () if not pod.finished and not pod.terminating]

@@ -1,0 +1,125 @@
+"""The status of a NodeUpgrade: its phase, and what counts and conditions say of a rollout or of a rejected spec."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import CurrentWave, MissingNodes, RolloutPhase, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.conditions import (
+    QUEUED,
+    RolloutState,
+    Standing,
+    dated,
+    ended_early,
+    impediments,
+    of_refused_retry,
+    of_rejected,
+    of_rollout,
+    overdue,
+)
+from nodeupgrade.fleet.decide.counting import Tally
+from nodeupgrade.fleet.decide.node_state import Place
+from nodeupgrade.fleet.decide.phase import state_of
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.start_decision import StartDecision
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+
+def rejected(fleet: FleetSnapshot, told: FleetSnapshot, objection: Finding, now: datetime) -> UpgradeStatus:
+    """Return the status for a spec that is rejected; what was reported about the rollout itself is kept.
+
+    ``fleet`` is the input as it is now, ``told`` as it will be once the status is written.
+    """
+    before, reason, message = told.upgrade.status, objection.reason, objection.message
+    state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
+    conditions = of_rejected(before, objection, state, impediments(fleet, overdue(told, now)))
+    return replace(
+        before,
+        observed_generation=told.upgrade.generation,
+        phase=state.phase.value,
+        progress=before.progress or "0/0",
+        missing=_missing(fleet, before.in_flight, now),
+        conditions=dated(told.upgrade, conditions, now),
+    )
+
+
+def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
+    """Return the status of a rollout that has ended, and whose retry waits because its spec is rejected.
+
+    The retry is not handled: it is carried out once the spec is accepted again.
+    """
+    told = of_refused_retry(upgrade, objection)
+    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), told, now)
+    others = tuple(each for each in upgrade.status.conditions if each.type not in told)
+    return replace(upgrade.status, conditions=(*renewed, *others))
+
+
+def summarise(
+    fleet: FleetSnapshot, rollout: RolloutView, tally: Tally, decision: StartDecision, *, reopened: bool
+) -> UpgradeStatus:
+    """Return the status of a rollout.
+
+    Args:
+        fleet: The input as it is now.
+        rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
+        reopened: Whether every node that a retry was requested for is queued again.
+    """
+    upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
+    counts, current, before = tally.counts, _current_wave(rollout, tally.waves), fleet.upgrade.status
+    state = state_of(rollout, decision, tally)
+    checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
+    opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
+    made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
+    started = rollout.flying and spec.action is not RolloutAction.PLAN
+    gone, late = _missing(fleet, rollout.flying, now), (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
+    standing = Standing(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
+    return UpgradeStatus(
+        observed_generation=upgrade.generation,
+        accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
+        last_handled_retry=upgrade.retry if reopened and upgrade.retry_asked else before.last_handled_retry,
+        phase=state.phase.value,
+        progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
+        failed=counts.all_failed,
+        counts=counts,
+        containers=tally.containers,
+        in_flight=rollout.flying,
+        missing=gone,
+        failures=tally.failures,
+        skips=tally.skips,
+        accepted=tally.accepted or None,
+        current_wave=current,
+        waves=tally.waves,
+        ended_by_check=rollout.ended_by,
+        preview=tally.preview,
+        next_window=opens,
+        planned_at=before.planned_at or (now if made else None),
+        started_at=before.started_at or (now if started else None),
+        completed_at=(before.completed_at or now) if state.over else None,
+        conditions=dated(upgrade, of_rollout(standing), now),
+    )
+
+
+def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> CurrentWave | None:
+    """Return the current wave; after the end, the last one; None without waves."""
+    at = rollout.position
+    if not rollout.spec.waves or at.index < 0:
+        return None
+    index = min(at.index, len(waves) - 1)
+    wave = waves[index]
+    return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
+
+
+def _missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
+    """Return what is said of missing nodes once these nodes are in flight; None if none is missing."""
+    every = fleet.missing
+    left = [name for name in every if name in slots]
+    if not left:
+        return None
+    before = fleet.upgrade.status.missing
+    since = before.since if before is not None and before.names == MissingNodes.digest(every) else now
+    return MissingNodes(nodes=len(left), since=since, names=MissingNodes.digest(left))

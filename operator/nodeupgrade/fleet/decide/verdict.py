@@ -1,0 +1,216 @@
+"""The control plane's own verification of a node after a run, independent of what the node side reports."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.reasons import Reason, known_reason
+from nodeupgrade.api.run_settings import StaticPodPolicy
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import RunVerdict
+from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.pod_restart_rules import may_restart_whole
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.baseline import Baseline
+
+_OUTCOMES = {
+    TaskPhase.PRECHECKED: Verdict.PRECHECKED,
+    TaskPhase.SUCCEEDED: Verdict.SUCCEEDED,
+    TaskPhase.REFUSED: Verdict.REFUSED,
+    TaskPhase.FAILED: Verdict.FAILED,
+    TaskPhase.ROLLED_BACK: Verdict.ROLLED_BACK,
+    TaskPhase.ROLLBACK_FAILED: Verdict.ROLLBACK_FAILED,
+}
+
+
+def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now: datetime) -> RunVerdict | Finding:
+    """Return the verdict on a finished run, or a finding if it must wait.
+
+    Args:
+        task: The node's task; the status of the current run is terminal.
+        pods: The node's pods as they are now; None if they have not been read. A run that touched nothing does not
+            need them.
+    """
+    status = task.reported
+    touched = was_touched(status)
+    if touched and pods is None:
+        return _not_yet("its pods have not been read yet")
+    if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
+        return _not_yet(unready)
+    seen = _restarts(task, pods or (), now)
+    listed = _sorted(seen.caused) if touched else status.containers.restarted_list
+    count = max(len(listed), status.containers.restarted)
+    outcome, reason, because = _outcome(node, task, listed, count)
+    noted = _readiness(task, pods or (), seen)
+    return RunVerdict(
+        run_id=task.spec.run_id,
+        outcome=outcome,
+        reason=reason,
+        message=shorten(printable(f"{because.removesuffix('.')}. {noted}." if noted else because)),
+        restarted=count,
+        restarted_list=listed[:CONTAINERS_LISTED],
+        decided_at=now,
+    )
+
+
+def _not_yet(detail: str) -> Finding:
+    return Finding(reason=Reason.NOT_YET_VERIFIED, detail=detail, remedy="")
+
+
+def was_touched(status: TaskStatus) -> bool:
+    """Report whether a finished run may have changed anything on the node."""
+    return any(step.name == Step.STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+
+
+def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
+    status = task.reported
+    if status.phase is not TaskPhase.SUCCEEDED:
+        reported = known_reason(status.reason) or Reason.FAILED  # a newer agent may use one that is unknown here
+        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else reported
+        return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
+    if count:
+        summary = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
+        because = f"{summary}: {_named(listed, count)}"
+        return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
+    if unready := _unready(node, task):
+        return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
+    same = counted(status.containers.unchanged, "container")
+    done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
+    if recreated := status.containers.recreated:
+        done = f"{done}; besides, {counted(recreated, 'container')} of static pods replaced on request"
+    return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
+
+
+def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
+    """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing.
+
+    That includes what the API shows as restarted and only the node side can excuse.
+    """
+    flaps, before = task.reported.containers.readiness_flaps, Baseline.parse(task.baseline)
+    notes = (
+        (flaps, "pod", "reported unready meanwhile"),
+        (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
+        (_sorted(seen.later), "container", "restarted after the kubelet had settled"),
+        (_sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
+        (_sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
+    )
+    told = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
+    return f"at least {told}" if len(flaps) == CONTAINERS_LISTED else told
+
+
+def _named(names: tuple[str, ...], count: int = 0) -> str:
+    """Join the first three names, with an ellipsis if there are more (``count``, if that is larger)."""
+    return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
+
+
+def _unready(node: NodeView, task: Task) -> str | None:
+    """Return what the node still lacks, or None: it must be Ready and, after a success, run the target version."""
+    expected = task.spec.to_version if task.reported.phase is TaskPhase.SUCCEEDED else None
+    if expected is not None and node.kubelet_version != expected:
+        return f"node {node.name} reports kubelet {node.kubelet_version}, not {expected}"
+    return None if node.ready else f"node {node.name} is not Ready"
+
+
+def _may_still_become_ready(task: Task, now: datetime) -> bool:
+    """Report whether it is waited for: from the end of the run, which by our clock is not after the deadline."""
+    ends = [each for each in (task.reported.finished_at, task.spec.deadline) if each is not None]
+    return task.reported.finished_at is not None and now < min(ends) + task.spec.verify.node_ready_timeout
+
+
+def _sorted(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Restarts:
+    """The containers that are no longer the instance of the baseline, or were restarted as the node side saw."""
+
+    # restarted by the run: those the node side saw and those the API shows, since either may miss some. Restarts after
+    # the kubelet had settled, while its probes were awaited, are not caused by the run.
+    caused: frozenset[str]
+    later: frozenset[str]  # restarted after the kubelet had settled
+    earlier: frozenset[str]  # restarted after the baseline and, as the node side reports, before the kubelet stopped
+    # ended by themselves: only the node side can tell that from a kubelet's doing. It is believed as far as the API
+    # shows nothing else, and the verdict names what depends on it.
+    excused: frozenset[str]
+
+
+def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
+    before, stopped = Baseline.parse(task.baseline), _stopped_at(task, now)
+    if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
+        compared = tuple(pod for pod in pods if not pod.mirror)
+    else:
+        compared = pods
+
+    def seen(since: datetime | None, until: datetime | None) -> frozenset[str]:
+        return frozenset() if before is None else frozenset(before.restarted(compared, since, until))
+
+    every, since_stop = seen(None, None), seen(stopped, None)
+    ended = _ended(task, pods, every)
+    caused = (seen(stopped, _settled_at(task, now)) | {*task.reported.containers.restarted_list}) - ended
+    return _Restarts(
+        caused=caused, later=since_stop - caused - ended, earlier=every - since_stop, excused=ended & every
+    )
+
+
+def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
+    """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
+
+    It does if the instance was killed, or if nothing is known of its end and it was not named beforehand as one that
+    may end with the runtime. One that a rule of its pod had restarted was killed too: the API has to show both the
+    restart and the rule. A container that ended with its pod is not shown by the API any more.
+    """
+    shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
+    ruled = {str(pod) for pod in pods if may_restart_whole(pod)}
+    connected = _connected_to_runtime(task)
+
+    def contradicted(name: str) -> bool:
+        code = shown[name].previous_exit_code
+        if shown[name].restarted_with_pod:
+            return name.rpartition("/")[0] not in ruled
+        return code in _KILLED and not (code == _LOST and name in connected)
+
+    reported = task.reported.containers.ended_list
+    return frozenset(name for name in reported if name not in seen or not contradicted(name))
+
+
+_LOST = 255
+"""Exit code of instances of which the runtime does not know how they ended."""
+_KILLED = frozenset({None, 137, 143, _LOST})
+"""Exit codes of instances that were ended by a signal, or of which nothing is known."""
+
+
+def _connected_to_runtime(task: Task) -> frozenset[str]:
+    """Return the containers that the node side named before the run because its runtime's restart might end them."""
+    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_LOST)
+    return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
+
+
+def _settled_at(task: Task, now: datetime) -> datetime | None:
+    """Return when the run stopped watching containers; None if it never got there, or if that cannot be true.
+
+    By the control plane's clock, it is over now, and it has lasted for the settle period since the kubelet stopped.
+    """
+    steps, stopped = task.reported.steps, _stopped_at(task, now)
+    done = (step.finished_at for step in steps if step.name == Step.VERIFY and step.result is StepResult.DONE)
+    settled = next(done, None)
+    if settled is None or stopped is None or not stopped + task.spec.verify.settle <= settled <= now:
+        return None
+    return settled
+
+
+def _stopped_at(task: Task, now: datetime) -> datetime | None:
+    """Return when the kubelet was stopped, or None if that cannot be true; earlier restarts are not the run's doing.
+
+    Without it, whatever has restarted since the baseline counts.
+    """
+    status = task.reported
+    reported = (step.started_at for step in status.steps if step.name == Step.STOP_KUBELET)
+    stopped = next(reported, status.started_at)
+    return stopped if stopped is not None and stopped <= now else None

@@ -1,0 +1,172 @@
+"""Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import APPROVER_LENGTH
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
+from nodeupgrade.api.upgrade.status import WaveState
+from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.fleet.decide.failures import NOBODY, Departed
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveRoster:
+    """A wave, the state of its nodes, and the failures of those that are gone."""
+
+    terms: Wave
+    members: tuple[NodeState, ...]
+    departed: Departed = NOBODY
+
+    @property
+    def name(self) -> str:
+        """Name of the wave."""
+        return self.terms.name
+
+    @property
+    def over(self) -> bool:
+        """Whether each of its nodes is finished, skipped or permanently refused."""
+        return not any(member.blocks for member in self.members)
+
+    @property
+    def begun(self) -> bool:
+        """Whether one of its nodes has been started."""
+        return any(member.begun for member in self.members) or self.departed.total > 0
+
+    @property
+    def total(self) -> int:
+        """Number of its nodes, including those that failed and are gone."""
+        return len(self.members) + self.departed.total
+
+    @property
+    def failed(self) -> int:
+        """Number of nodes that count against the failure threshold."""
+        return sum(member.failed for member in self.members) + self.departed.numbers.failed
+
+
+def rosters(
+    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, Departed]
+) -> tuple[WaveRoster, ...]:
+    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
+
+    Failures of a wave that does not exist count for the remainder.
+    """
+    by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
+    for member in members.values():
+        by_wave.setdefault(member.wave, []).append(member)
+    if not waves:
+        by_wave.setdefault(REMAINDER, [])
+    terms = {wave.name: wave for wave in waves}
+    if any(name not in by_wave for name in gone):
+        by_wave.setdefault(REMAINDER, [])
+    left = Departed.sum_of(part for name, part in gone.items() if name not in terms)
+    return tuple(
+        WaveRoster(
+            terms=terms.get(name) or Wave(name=name),
+            members=tuple(members),
+            departed=left if name == REMAINDER else gone.get(name, NOBODY),
+        )
+        for name, members in by_wave.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WavePosition:
+    """The current position of a rollout in its sequence of waves."""
+
+    index: int  # index of the current wave; equal to the number of waves when all are over
+    state: WaveState = WaveState.RUNNING  # state of that wave
+    # why none of its nodes may be started although some are left; applies if ``message`` is not empty
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+    until: datetime | None = None  # end of the soak; None unless the wave soaks
+    pending: tuple[NodeState, ...] = ()  # nodes that may be started as far as waves are concerned, in upgrade order
+
+
+def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> WavePosition:
+    """Return the current wave.
+
+    A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
+    and the next wave waits for them. An earlier wave that had no nodes so far opens only once it is approved, if it
+    needs that.
+    """
+    reached = max((index for index, wave in enumerate(waves) if wave.begun), default=-1)
+    opened = [
+        wave
+        for index, wave in enumerate(waves[: reached + 1])
+        if wave.begun or awaits_approval(upgrade, waves, index) is None
+    ]
+    if not all(wave.over for wave in opened):
+        return _running(opened, reached)
+    following = next((index for index, wave in enumerate(waves) if not wave.over), None)
+    if following is None:
+        return WavePosition(index=len(waves), state=WaveState.COMPLETED)
+    if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
+        message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
+        return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
+    if (why := awaits_approval(upgrade, waves, following)) is not None:
+        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval{why}")
+        state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
+        return WavePosition(index=following, state=state, reason=reason, message=message)
+    return _running(waves[: following + 1], following)
+
+
+def soak_until(wave: WaveRoster) -> datetime | None:
+    """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
+    verdicts = (member.task.verdict for member in wave.members if member.task is not None)
+    decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    decided += [failure.time for failure in wave.departed.listed if failure.time is not None]
+    return max(decided) + wave.terms.soak if decided else None
+
+
+def awaits_approval(upgrade: Upgrade, waves: Sequence[WaveRoster], index: int) -> str | None:
+    """Return why a wave needs an approval that it does not have yet, to be added to a message; None if it does not."""
+    if not needs_approval(waves, index) or approved_by(upgrade, waves[index].name) is not None:
+        return None
+    before = without_success(waves, index)
+    return "" if before is None else f": no node of wave {before.name} was upgraded"
+
+
+def needs_approval(waves: Sequence[WaveRoster], index: int) -> bool:
+    """Report whether a wave needs an approval: its policy says so, or the wave before it has proved nothing."""
+    return waves[index].terms.approval is ApprovalPolicy.MANUAL or without_success(waves, index) is not None
+
+
+def without_success(waves: Sequence[WaveRoster], index: int) -> WaveRoster | None:
+    """Return the last wave with nodes before this one if none of them runs the target; None if one does."""
+    before = next((wave for wave in reversed(waves[:index]) if wave.total), None)
+    return None if before is None or any(member.at_target for member in before.members) else before
+
+
+IN_SPEC = "spec.approvedWaves"
+
+
+def approved_by(upgrade: Upgrade, wave: str) -> str | None:
+    """Return who or what approved a wave, or None.
+
+    That is the field or the writer of the annotation; if the writer is not on record, the annotation's name.
+    """
+    if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
+        return IN_SPEC
+    if wave in upgrade.approvals:
+        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
+    return None
+
+
+def _running(opened: Sequence[WaveRoster], index: int) -> WavePosition:
+    members = [member for wave in opened for member in wave.members]
+    pending = tuple(member for member in members if member.place is Place.PENDING)
+    if pending:
+        return WavePosition(index=index, pending=pending)
+    blocking = [member for member in members if member.place in {Place.REFUSED, Place.HELD} and member.blocks]
+    if not blocking:
+        return WavePosition(index=index)
+    more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""
+    message = f"wave {opened[-1].name} waits: {blocking[0].message}{more}"
+    return WavePosition(index=index, reason=blocking[0].reason, message=message)

@@ -1,0 +1,200 @@
+"""The lifecycle of a node's guard: when to raise, narrow and lift it, decided from API objects alone.
+
+The parameters are written before the task, so an operator that dies in between writes both again. Every entry expires
+within minutes: a guard that is never lifted ends by itself.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.fleet.actions import DeclineGuard, GuardParameters, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
+from nodeupgrade.fleet.guard.requirement import (
+    HANDOVER,
+    LIFTED_KEY,
+    NODE_LOOK,
+    ended,
+    entries,
+    is_over,
+    keys_of,
+    moment_in,
+    obstacle,
+    own_end,
+    whole_seconds,
+)
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+LIFTING = timedelta(minutes=2)
+"""How long after its verdict a node waits for its guard to be lifted if the API server refuses the write."""
+
+
+def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    """Return the next action for the guard of a node in flight, or None."""
+    if is_asked_for(task):
+        return _answer(fleet, task, now)
+    parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
+    if parameters is None or runs_by is None:
+        return None
+    if (restored := _restored(parameters, task, runs_by, now)) is not None:
+        return restored
+    if _kubelet_runs(task.reported):
+        running = whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
+        return _narrowed(parameters, task, running) if running < runs_by else None
+    return _prolonged(parameters, task, whole_seconds(now) + _budget(task), now) if runs_by <= now else None
+
+
+def is_asked_for(task: Task) -> bool:
+    """Report whether the node side waits for an answer on the guard; an aborted run does not."""
+    asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
+    return asks and task.spec.action is TaskAction.UPGRADE
+
+
+def decline(task: Task, problem: str) -> DeclineGuard:
+    """Return the answer for a node that cannot be guarded."""
+    return DeclineGuard(
+        task=task,
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
+        reason=Reason.READINESS_GUARD_UNAVAILABLE,
+        message=f"node {task.name} cannot be guarded: {problem}",
+    )
+
+
+def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return the action that lifts the guard of a node whose run is over, or None if there is nothing to lift.
+
+    A node whose guard cannot be lifted waits no longer than ``LIFTING``: the guard expires, and is cleaned up later.
+    """
+    if fleet.guard is None or not (keys := keys_of(fleet.guard, task.name)):
+        return None
+    decided = None if task.verdict is None else task.verdict.decided_at
+    if decided is None or now > decided + LIFTING:
+        return None
+    message, changes = f"node {task.name} is not guarded any more", dict.fromkeys(keys)
+    return LiftGuard(task=task, parameters=fleet.guard, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
+
+
+def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return the action that ends a node's guard before its verdict, so that the kubelet can report the real status.
+
+    The time at which it ended stays on record until the verdict, see ``reports_by``.
+    """
+    parameters = fleet.guard
+    if parameters is None or (ends := own_end(parameters, task.name)) is None or now >= ends + NODE_LOOK:
+        return None
+    message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
+    changes = ended(task.name, now)
+    return LiftGuard(task=task, parameters=parameters, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
+
+
+def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
+    """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
+    if fleet.guard is not None:
+        lifted = moment_in(fleet.guard.data.get(LIFTED_KEY + task.name, ""))
+        ends = lifted or own_end(fleet.guard, task.name)
+    elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
+        written = entries(task.name, runs_by, task.spec.verify)
+        ends = max(map(datetime.fromisoformat, written.values()))
+    else:
+        ends = None
+    return None if ends is None else ends + NODE_LOOK
+
+
+def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
+    problem = obstacle(fleet.server, fleet.guard)
+    if problem is not None or fleet.guard is None:
+        return decline(task, str(problem))
+    runs_by = whole_seconds(now) + HANDOVER + _budget(task)
+    stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
+    return RaiseGuard(
+        task=task,
+        parameters=fleet.guard,
+        changes={**stale, **entries(task.name, runs_by, task.spec.verify)},
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
+    )
+
+
+def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Return the action that restores entries which someone has removed, or None if they exist or have expired."""
+    written = entries(task.name, runs_by, task.spec.verify)
+    if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
+        return None
+    return RaiseGuard(
+        task=task,
+        parameters=parameters,
+        changes=written,
+        grant=task.spec.guard,
+        reason=Reason.GUARDED,
+        message=f"node {task.name} was guarded no more, by somebody's doing, and is again",
+    )
+
+
+def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Extend the guard of the pods because no kubelet runs yet, but only while the Node itself is guarded.
+
+    The guard of the Node is never extended, so a node side that stops reporting cannot keep a guard forever.
+    """
+    match task.reported.phase:
+        case TaskPhase.RUNNING:
+            because = "still has no new kubelet"
+        case TaskPhase.ROLLING_BACK:
+            because = "goes back to its old kubelet"
+        case _:
+            return None
+    end = own_end(parameters, task.name)
+    if end is None or end <= now:
+        return None
+    return RaiseGuard(
+        task=task,
+        parameters=parameters,
+        changes={task.name: timestamp(runs_by)},
+        grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"node {task.name} {because}; {_until(runs_by)}",
+    )
+
+
+def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> NarrowGuard:
+    return NarrowGuard(
+        task=task,
+        parameters=parameters,
+        changes=entries(task.name, running, task.spec.verify),
+        grant=replace(task.spec.guard, kubelet_runs_by=running),
+        reason=Reason.GUARDED,
+        message=f"the kubelet of node {task.name} runs, and each pod stays guarded only until it can have been probed",
+    )
+
+
+def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
+    """Return outdated keys left by an interrupted operator; nodes in flight in any rollout keep theirs."""
+    flying = {*fleet.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
+    used = {key for node in flying for key in keys_of(parameters, node)}
+    return tuple(sorted(key for key, value in parameters.data.items() if key not in used and is_over(value, now)))
+
+
+def _until(runs_by: datetime) -> str:
+    return f"its pods stay Ready until the kubelet has probed them, if it runs by {timestamp(runs_by)}"
+
+
+def _budget(task: Task) -> timedelta:
+    return task.spec.verify.kubelet_down_budget
+
+
+def _kubelet_runs(status: TaskStatus) -> bool:
+    """Report whether the final kubelet runs: the new one or, in a rollback, the old one again."""
+    results = {step.name: step.result for step in status.steps}
+    if status.phase is TaskPhase.ROLLING_BACK:
+        return results.get(Step.STOP_KUBELET) is StepResult.UNDONE
+    return results.get(Step.START_KUBELET) is StepResult.DONE
+
+
+def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
+    """Return when, by the node's clock, the kubelet was started: if our clock is slow, the guard must not end early."""
+    ends = [step.finished_at for step in status.steps if step.name in {Step.STOP_KUBELET, Step.START_KUBELET}]
+    return max(filter(None, ends), default=None)

@@ -1,0 +1,114 @@
+"""The readiness guard: which rollouts need it, whether it is available, and the format of its parameters.
+
+The guard itself consists of two admission policies (``manifests/readiness-guard.yaml``). They apply to the nodes that
+one ConfigMap lists. For a node, it has up to three keys, each with a time as its value:
+
+- ``<node>``: when the new kubelet runs at the latest; each pod stays guarded from then on for as long as its probes
+  need.
+- ``node_<node>``: when the guard of the Node itself ends.
+- ``lifted_<node>``: when both were removed; the policies do not read it.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import NAME_LENGTH
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.fleet.actions import GuardParameters
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion
+
+GUARD_NAME = "nodeupgrade-readiness-guard"
+"""Name of the ConfigMap, in the operator's namespace."""
+
+HANDOVER = timedelta(seconds=30)
+"""Allowance for the agent to test that the guard is in force and for the executor to stop the kubelet."""
+
+NODE_LOOKS = timedelta(seconds=20)
+"""Allowance for a kubelet to report the Node status twice."""
+
+NODE_LOOK = timedelta(seconds=15)
+"""Allowance for a kubelet to report once what the guard has kept it from reporting."""
+
+SWEPT_AFTER = timedelta(hours=1)
+"""How long after its time an entry of a node that is not in flight is removed."""
+
+_NODE_KEY = "node_"  # unambiguous: node names contain no underscore
+LIFTED_KEY = "lifted_"
+
+
+def obstacle(server: KubeletVersion, parameters: GuardParameters | None) -> str | None:
+    """Return why nodes cannot be guarded, or None if they can."""
+    if not history.ADMISSION_POLICIES.applies_to(server):
+        return f"the API server {server} is older than {history.ADMISSION_POLICIES.since}"
+    return f"ConfigMap {GUARD_NAME} is not there or may not be read" if parameters is None else None
+
+
+def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[str, str]:
+    """Return the entries that guard a node.
+
+    The Node's own guard also covers a rollback after the settle period. If the node's name leaves no room for the
+    prefix, the Node itself stays unguarded.
+
+    ``runs_by`` is when its kubelet runs at the latest, in whole seconds.
+    """
+    own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + NODE_LOOKS)}
+    return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= NAME_LENGTH}}
+
+
+def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
+    """Return the changes that end a node's guard and record when.
+
+    If the node's name leaves no room for the record, it is omitted, and the verdict does not wait.
+    """
+    since = {LIFTED_KEY + node: timestamp(now)} if len(LIFTED_KEY + node) <= NAME_LENGTH else {}
+    return {node: None, _NODE_KEY + node: None, **since}
+
+
+def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
+    """Return the keys that exist for a node."""
+    return tuple(key for key in (node, _NODE_KEY + node, LIFTED_KEY + node) if key in parameters.data)
+
+
+def own_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
+    """Return when the guard of the Node itself ends, or None if it has none."""
+    return moment_in(parameters.data.get(_NODE_KEY + node, ""))
+
+
+def left_over(
+    parameters: GuardParameters, slots: Collection[NodeName], opened: Collection[NodeName], now: datetime
+) -> tuple[str, ...]:
+    """Return the keys that no run needs any more, such as those of a Node that was deleted during its run.
+
+    Args:
+        parameters: The ConfigMap, read before anything else.
+        slots: The nodes in flight of all NodeUpgrades.
+        opened: The nodes whose tasks are open, or cannot be read. Without a slot, such as after its NodeUpgrade was
+            abandoned, an entry stays until it is long over.
+        now: Wall-clock time, UTC.
+    """
+    nodes = {key: key.removeprefix(_NODE_KEY).removeprefix(LIFTED_KEY) for key in parameters.data}
+    unused = (key for key, node in nodes.items() if node not in slots)
+    return tuple(sorted(key for key in unused if nodes[key] not in opened or is_over(parameters.data[key], now)))
+
+
+def whole_seconds(moment: datetime) -> datetime:
+    """Round up to whole seconds, which is what the API server compares."""
+    return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def is_over(value: str, now: datetime) -> bool:
+    """Report whether an entry of the guard ended so long ago that it is swept; one without a valid time is."""
+    moment = moment_in(value)
+    return moment is None or now >= moment + SWEPT_AFTER
+
+
+def moment_in(value: str) -> datetime | None:
+    """Parse a time; return None if it is malformed or has no time zone, since such an entry guards nothing."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment

@@ -1,0 +1,1 @@
+"""Jobs that run before and after a node's upgrade."""

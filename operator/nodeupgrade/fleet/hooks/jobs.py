@@ -1,0 +1,166 @@
+"""The Jobs of hooks: made from suspended CronJobs in the operator's namespace, and read back.
+
+A NodeUpgrade only chooses a template that the operator's configuration allows. What runs, and with which rights, is up
+to whoever may write CronJobs there.
+"""
+
+import asyncio
+import contextlib
+import copy
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.task.object import UPGRADE_LABEL, Task
+from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.cluster.agent_pods import COMPONENT_LABEL
+from nodeupgrade.cluster.kube_api import (
+    CRON_JOBS,
+    JOBS,
+    UPGRADES,
+    ConflictError,
+    ForbiddenError,
+    KubeApi,
+    NotFoundError,
+    RejectedError,
+)
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.hooks.hooks import HookJob, HookJobs
+
+LABELS = {COMPONENT_LABEL: "hook", "app.kubernetes.io/part-of": "nodeupgrade"}
+_NODE, _RUN, _PHASE, _TEMPLATE = (f"nodeupgrade.dev/{name}" for name in ("node", "run", "hook", "template"))
+
+_KEPT_SECONDS = 3600
+"""How long a Job that has ended is kept for people to look at, unless its template says otherwise."""
+
+_SEEN_SECONDS = 600
+"""How long it is kept at least, so that its end is seen by an operator that has to start first."""
+
+_NAME_LENGTH = 63
+"""Pods bear the name of their Job in a label."""
+
+
+async def start_hook(kube: TypedKube, namespace: str, task: Task, hook: HookRun) -> None:
+    """Create the Job of a hook, unless it exists.
+
+    Raises:
+        RejectedError: There is no such template, it is not suspended, or the API server rejects the Job.
+        UnavailableError: The API server does not answer.
+    """
+    try:
+        template = await kube.get(CRON_JOBS.within(namespace), hook.template)
+    except NotFoundError:
+        problem = f"there is no CronJob {hook.template} in namespace {namespace} to make the hook's Job from"
+        raise RejectedError(problem) from None
+    if template["spec"].get("suspend") is not True:
+        raise RejectedError(f"CronJob {hook.template} is not suspended, so that it would run by its schedule, too")
+    body = hook_job(template, task, hook)
+    try:
+        await kube.create(JOBS.within(namespace), body)
+    except ConflictError:  # an interrupted pass created it; the next pass reads what exists
+        existing = (await kube.get(JOBS.within(namespace), body["metadata"]["name"]))["metadata"]
+        if not _marks(task, hook).items() <= (existing.get("annotations") or {}).items():
+            raise RejectedError(f"Job {existing['name']} exists, and was made for something else; delete it") from None
+
+
+async def read_hook_jobs(kube: KubeApi, namespace: str, task: Task, hooks: Iterable[HookRun]) -> HookJobs:
+    """Return the Jobs of hooks of the task's run, as far as they exist.
+
+    They are read one by one, by their names: Jobs that have ended stay for a while, thousands in a large fleet.
+    """
+
+    async def read(name: str) -> HookJob | None:
+        with contextlib.suppress(NotFoundError):
+            return view_hook_job(await kube.get(JOBS.within(namespace), name))
+        return None
+
+    names = [_name(task, hook) for hook in hooks]
+    try:
+        found = await asyncio.gather(*map(read, names))
+    except ForbiddenError as error:
+        return HookJobs(unknown=str(error))
+    return HookJobs(jobs=tuple(filter(None, found)))
+
+
+def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
+    """Return the manifest of a hook's Job, made from a CronJob."""
+    made = copy.deepcopy(template["spec"]["jobTemplate"])
+    metadata, spec = made.get("metadata") or {}, made["spec"]
+    owner = task.spec.upgrade_ref
+    spec["activeDeadlineSeconds"] = hook.timeout_seconds
+    spec["ttlSecondsAfterFinished"] = max(_SEEN_SECONDS, spec.get("ttlSecondsAfterFinished", _KEPT_SECONDS))
+    pod = spec["template"]["spec"]
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        container["env"] = _with(container.get("env") or [], _told(task, hook))
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {
+            "name": _name(task, hook),
+            "labels": {**(metadata.get("labels") or {}), **LABELS, UPGRADE_LABEL: owner.name},
+            "annotations": {**(metadata.get("annotations") or {}), **_marks(task, hook)},
+            "ownerReferences": [UPGRADES.as_owner(owner.name, owner.uid)],
+        },
+        "spec": spec,
+    }
+
+
+def view_hook_job(body: Json) -> HookJob | None:
+    """Return the view of a hook's Job; None if somebody else made it."""
+    metadata, status = body["metadata"], body.get("status") or {}
+    marks = metadata.get("annotations") or {}
+    if not marks.keys() >= {_NODE, _RUN, _PHASE, _TEMPLATE} or marks[_PHASE] not in set(HookPhase):
+        return None
+    result, message = _ended(status.get("conditions") or [])
+    return HookJob(
+        name=metadata["name"],
+        node=NodeName(marks[_NODE]),
+        run_id=RunId(marks[_RUN]),
+        phase=HookPhase(marks[_PHASE]),
+        template=marks[_TEMPLATE],
+        created_at=from_json(datetime, metadata["creationTimestamp"]),
+        result=result,
+        message=message,
+    )
+
+
+def _marks(task: Task, hook: HookRun) -> Mapping[str, str]:
+    """Return the annotations by which a hook's Job is known."""
+    return {_NODE: task.name, _RUN: task.spec.run_id, _PHASE: hook.phase.value, _TEMPLATE: hook.template}
+
+
+def _ended(conditions: list[Any]) -> tuple[HookResult | None, str]:
+    true = {each["type"]: each for each in conditions if each.get("status") == "True"}
+    if "Complete" in true:
+        return HookResult.SUCCEEDED, ""
+    if (failed := true.get("Failed")) is None:
+        return None, ""
+    late = failed.get("reason") == "DeadlineExceeded"
+    return (HookResult.TIMED_OUT if late else HookResult.FAILED), str(failed.get("message") or failed.get("reason"))
+
+
+def _told(task: Task, hook: HookRun) -> dict[str, str]:
+    """Return what a hook's containers are told in their environment."""
+    return {
+        "NODEUPGRADE_NODE": task.name,
+        "NODEUPGRADE_NAME": task.spec.upgrade_ref.name,
+        "NODEUPGRADE_HOOK": hook.phase.value,
+        "NODEUPGRADE_FROM_VERSION": task.spec.from_version,
+        "NODEUPGRADE_TO_VERSION": task.spec.to_version,
+        "NODEUPGRADE_RESULT": "" if task.verdict is None else task.verdict.outcome.value,
+    }
+
+
+def _with(given: list[Any], told: dict[str, str]) -> list[Any]:
+    kept = [each for each in given if each["name"] not in told]
+    return [*({"name": name, "value": value} for name, value in told.items()), *kept]
+
+
+def _name(task: Task, hook: HookRun) -> str:
+    unique = "\n".join((task.uid, task.spec.run_id, hook.phase.value, hook.template))
+    digest = hashlib.sha256(unique.encode()).hexdigest()[:10]
+    words = f"{hook.template}-{hook.phase.value.lower()}-{task.name}".replace(".", "-")
+    return f"{words[: _NAME_LENGTH - len(digest) - 1].rstrip('-')}-{digest}"

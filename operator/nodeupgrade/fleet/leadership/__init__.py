@@ -1,0 +1,1 @@
+"""Which replica of the operator leads."""

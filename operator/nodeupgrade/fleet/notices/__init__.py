@@ -1,0 +1,1 @@
+"""Notices for people who do not watch a rollout."""

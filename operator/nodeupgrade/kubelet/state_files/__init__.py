@@ -1,0 +1,1 @@
+"""The kubelet's state files: their checksums and fields."""

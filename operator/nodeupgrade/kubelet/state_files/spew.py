@@ -1,0 +1,101 @@
+"""Prints values as go-spew prints the Go values that a kubelet keeps them in."""
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Printer = Callable[[Any], str]
+_ABSENT = object()
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Go reads half a character as U+FFFD."""
+
+
+class UnknownFieldError(ValueError):
+    """A struct has a field that is not known here."""
+
+
+class MalformedStateError(ValueError):
+    """A value is not of the type that Go reads it as."""
+
+
+def string(value: Any) -> str:
+    """Print a Go string."""
+    return "" if value in (None, _ABSENT) else _SURROGATE.sub("\ufffd", of_kind(str, value))
+
+
+def number(value: Any) -> str:
+    """Print a Go integer."""
+    return "0" if value in (None, _ABSENT) else str(of_kind(int, value))
+
+
+def byte_slice(value: Any) -> str:
+    """Print a ``[]byte``, which JSON has in base64."""
+    if value in (None, _ABSENT):
+        return "<nil>"
+    try:
+        return f"[{' '.join(map(str, base64.b64decode(of_kind(str, value), validate=True)))}]"
+    except ValueError as error:
+        raise MalformedStateError from error
+
+
+def slice_of(item: Printer, absent: str = "<nil>") -> Printer:
+    """Return what prints a slice of such items; ``absent`` is printed where JSON has no such field."""
+
+    def print_(value: Any) -> str:
+        if value is None or value is _ABSENT:
+            return "<nil>" if value is None else absent
+        return f"[{' '.join(map(item, of_kind(list, value)))}]"
+
+    return print_
+
+
+def map_of(item: Printer, key: Callable[[str], Any] = str, absent: str = "<nil>") -> Printer:
+    """Return what prints a map, sorted by key; ``absent`` is printed where JSON has no such field."""
+
+    def print_(value: Any) -> str:
+        if value is None or value is _ABSENT:
+            return "<nil>" if value is None else absent
+        try:
+            given = sorted((key(name), each) for name, each in of_kind(dict, value).items())
+        except ValueError as error:
+            raise MalformedStateError from error
+        return f"map[{' '.join(f'{name}:{item(each)}' for name, each in given)}]"
+
+    return print_
+
+
+def pointer_to(item: Printer) -> Printer:
+    """Return what prints a pointer to such a value."""
+    return lambda value: "<nil>" if value is None else f"<*>{item(value)}"
+
+
+def struct_of(**members: tuple[str, str, Printer]) -> Printer:
+    """Print a struct: by Go's name of a field, its name in JSON, its type and how its value is printed."""
+
+    def print_(value: Any) -> str:
+        given = {name.lower(): each for name, each in of_kind(dict, value).items()}
+        if given.keys() - {key.lower() for key, _, _ in members.values()}:
+            raise UnknownFieldError
+        return members_of(members, given)
+
+    return print_
+
+
+def members_of(members: Mapping[str, tuple[str, str, Printer]], given: Mapping[str, Any]) -> str:
+    """Print the members of a struct in their order."""
+    shown = (
+        f"{name}:({type_}){print_(given.get(key.lower(), _ABSENT))}" for name, (key, type_, print_) in members.items()
+    )
+    return f"{{{' '.join(shown)}}}"
+
+
+def of_kind(kind: type, value: Any) -> Any:
+    """Return a value of the kind that Go reads.
+
+    Raises:
+        MalformedStateError: It is of another kind.
+    """
+    if type(value) is not kind:
+        raise MalformedStateError
+    return value

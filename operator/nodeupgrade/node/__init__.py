@@ -1,0 +1,1 @@
+"""Everything that happens on one node."""

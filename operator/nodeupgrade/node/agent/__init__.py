@@ -1,0 +1,1 @@
+"""The agent pod of a node."""

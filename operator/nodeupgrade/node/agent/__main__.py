@@ -1,0 +1,41 @@
+"""The agent pod's entry point: ``python -m nodeupgrade.agent``."""
+
+import asyncio
+import os
+import sys
+
+from nodeupgrade.cluster.connect import connect
+from nodeupgrade.logs import log_to_stderr
+from nodeupgrade.node.agent.serve import Agent
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.agent.task_reporter import UnheardError
+from nodeupgrade.node.artifacts.mounted import NodeArtifacts
+from nodeupgrade.node.failpoints.interruption import plan_failpoint
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.own_places import RUNS, bundles_on
+from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod
+
+
+async def _main() -> None:
+    settings = AgentSettings.from_environment(os.environ)
+    host = host_from_pod(settings.host)
+    async with connect() as kube:
+        await Agent(
+            settings,
+            kube,
+            host,
+            runs=RunStore(settings.on_host(RUNS)),
+            bundles=bundles_from_pod(settings.bundle, settings.host, bundles_on(host.files)),
+            artifacts=NodeArtifacts(settings.host),
+            failpoint=plan_failpoint(os.environ, settings.host),
+        ).serve()
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    try:
+        asyncio.run(_main())
+    except UnheardError as error:
+        sys.exit(f"error: {error}")
+    except KeyError as error:
+        sys.exit(f"error: environment variable {error} is not set; the agent is started by the operator, in a pod")

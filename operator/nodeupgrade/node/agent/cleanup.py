@@ -1,0 +1,153 @@
+"""Removes from a node what runs have left on it, before uninstalling: ``python -m nodeupgrade.node.agent.cleanup``.
+
+Refused as long as anything may still need it. What a kubelet or a pod depends on stays, and is named.
+"""
+
+import errno
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.values import RunId
+from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.node.host.files.files import Files, FilesView
+from nodeupgrade.node.host.packages.dpkg import HELD, STATUS, record_of
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.wiring import MountedHost, host_from_pod
+
+AGENT_MODULE = "nodeupgrade.agent"
+_UNIT_DIRECTORIES = (UNIT_DIRECTORY, PurePosixPath("/run/systemd/system"))
+
+
+class StillNeededError(Exception):
+    """Something on the node may still need what runs have left; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What runs have left on a node."""
+
+    removable: tuple[PurePosixPath, ...]  # kubelets that are kept for going back
+    directories: tuple[PurePosixPath, ...]  # those of drop-ins, which go if nothing is in them
+    staying: tuple[str, ...]  # what stays in place, and why
+
+
+def look(runs: AgentRuns, files: FilesView) -> Leftovers:
+    """Return what can be removed, and what stays.
+
+    Raises:
+        StillNeededError: a run is not over, its units are still there, or its record cannot be read.
+    """
+    units = [path for directory in _UNIT_DIRECTORIES for path in files.list(directory) if _is_ours(path)]
+    if units:
+        raise StillNeededError(f"{units[0]} is still there; wait until the run on this node is over")
+    try:
+        plans = [_ended(runs, run) for run in runs.begun_runs()]
+        for run in runs.plans_not_begun():
+            runs.discard(run)
+    except (Inconsistent, StepFailed) as error:
+        raise StillNeededError(f"cannot tell what a run has left here: {error}") from error
+    names = (path for plan in plans for path in (plan.swap.backup, *plan.temporary(keeping_old=False)))
+    backups = set(map(PurePosixPath, names))
+    present = sorted(path for path in backups if files.stamp(path) is not None)
+    staying = sorted({line for plan in plans for line in _staying(plan)})
+    there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
+    drop_ins = sorted({UNIT_DIRECTORY / f"{unit}.d" for plan in plans for unit in (plan.swap.unit, plan.runtime_unit)})
+    return Leftovers(tuple(present), tuple(drop_ins), (*there, *_held(plans, files)))
+
+
+def _is_ours(path: PurePosixPath) -> bool:
+    return path.name.startswith("nodeupgrade-")
+
+
+def _ended(runs: AgentRuns, run: RunId) -> RunPlan:
+    finished = runs.read_journal(run).finished
+    if finished is None:
+        raise Inconsistent(f"run {run} is not over")
+    if (finished.payload or {}).get("outcome") == Outcome.DEGRADED:
+        raise Inconsistent(f"run {run} needs a person; when the node is repaired, remove {RUNS / run}")
+    plan = runs.read_plan(run)
+    if plan is None:
+        raise Inconsistent(f"run {run} has no plan")
+    return plan
+
+
+def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
+    if plan.swap.arguments is not None:
+        yield plan.swap.arguments.path, "the kubelet is started with it"
+    yield from ((file.path, "it went along with the kubelet") for file in plan.exchanged)
+    yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
+
+
+def _held(plans: Iterable[RunPlan], files: FilesView) -> Iterator[str]:
+    """Yield the packages that a run has held, as far as they still are."""
+    ours = {plan.hold for plan in plans if plan.hold is not None and not plan.hold.held}
+    for name, architecture in sorted({(package.name, package.architecture) for package in ours}):
+        found = record_of(files.read(STATUS) or b"", name, architecture)
+        if found is not None and found.selection == HELD:
+            yield f"package {name}: it is held, which apt-mark unhold {name} takes back"
+
+
+def remove(leftovers: Leftovers, files: Files, root: Path) -> None:
+    """Remove what can be removed; what tells of it comes last, so that an interrupted cleanup can be repeated.
+
+    Raises:
+        StepFailed: something cannot be removed.
+    """
+    for path in leftovers.removable:
+        files.remove(path)
+    try:
+        for directory in leftovers.directories:
+            _remove_if_empty(root / directory.relative_to("/"))
+        for place in (root / each.relative_to("/") for each in reversed(PROGRAM_PLACES)):
+            if place.exists():
+                shutil.rmtree(place)
+    except OSError as error:
+        raise StepFailed(f"cannot remove what runs have left: {error}") from error
+
+
+def _remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
+
+
+def agent_runs(host: MountedHost) -> bool:
+    """Report whether an agent or an executor runs on the node, in whatever container."""
+    return any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in host.processes.pids())
+
+
+def _require_no_agent(host: MountedHost) -> None:
+    if agent_runs(host):
+        raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
+
+
+def main() -> int:
+    """Clean the node that is mounted at ``/host`` and print what was done; 1 if it is refused or fails."""
+    host = host_from_pod(Path("/host"))
+    try:
+        _require_no_agent(host)
+        found = look(RunStore(host.root / RUNS.relative_to("/")), host.files)
+        remove(found, host.files, host.root)
+    except (StillNeededError, StepFailed) as error:
+        print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)
+        return 1
+    for path in (*found.removable, STATE):
+        print(printable(f"removed {path}"))
+    for line in found.staying:
+        print(printable(f"kept {line}"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Brings the files of ``spec.files`` onto the node, beside those that they replace.
+
+ConfigMaps and Secrets come with the agent's pod, as volumes, and files of the artifact's image with the pod that takes
+them out of it. So the agent needs no right to read ConfigMaps or Secrets, and a Secret's value is in no object that it
+writes.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.cluster.agent_pods import file_from_image
+from nodeupgrade.errors import Refused, StepFailed
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.artifacts.artifacts import Artifacts
+from nodeupgrade.node.facts.next_start import look
+from nodeupgrade.node.host.files.copy_error import CopyError
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
+
+
+def take(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
+    """Return the files that the task asks for, as they came.
+
+    Raises:
+        Refused: one is missing, too large, or has another digest.
+    """
+    return tuple(_taken(settings, artifacts, index, file) for index, file in enumerate(files))
+
+
+def _taken(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> NewFile:
+    content = _content(settings, artifacts, index, file)
+    actual = Digest(hashlib.sha256(content).hexdigest())
+    if actual != file.sha256:  # what it is instead is not told: a digest is good for guessing
+        raise Refused(
+            Reason.DIGEST_MISMATCH,
+            f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
+            "promises; correct the content or spec.files[].sha256",
+        )
+    return NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
+
+
+def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> bytes:
+    try:
+        if file.image_path is not None:
+            taken = settings.taken(file_from_image(index))
+            content = artifacts.read(artifacts.real(taken.parent) / taken.name, LARGEST_FILE + 1)
+        else:
+            with settings.file(index).open("rb") as opened:
+                content = opened.read(LARGEST_FILE + 1)
+    except (OSError, CopyError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Refused(
+            Reason.FILE_UNAVAILABLE,
+            f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}",
+        ) from error
+    if len(content) > LARGEST_FILE:
+        raise Refused(
+            Reason.FILE_UNAVAILABLE,
+            f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out",
+        )
+    return content
+
+
+def stage(files: Files, new: Iterable[NewFile]) -> None:
+    """Put each new file beside the one that it replaces, with its owner and attributes, durably.
+
+    Raises:
+        Refused: a file cannot be exchanged; nothing is left behind.
+    """
+    new = tuple(new)
+    try:
+        changing = tuple(changes_of(look(files, new)))
+        problem = next((f"{each.new.path}: {why}" for each in changing if (why := obstacle(each))), None)
+        for each in changing if problem is None else ():
+            _stage_one(files, each)
+    except StepFailed as error:
+        forget(files, (each.path for each in new))
+        raise _refusal(str(error)) from error
+    if problem is not None:
+        raise _refusal(problem)
+
+
+def _stage_one(files: Files, found: FileFound) -> None:
+    path, staged = PurePosixPath(found.new.path), PurePosixPath(staged_path(found.new.path))
+    files.remove(PurePosixPath(backup_path(found.new.path)))
+    files.remove(staged)
+    files.write(staged, found.new.content, mode=found.new.mode)
+    if found.before is not None:
+        files.adopt(path, staged, mode=found.new.mode)
+
+
+def _refusal(problem: str) -> Refused:
+    return Refused(Reason.FILE_NOT_REPLACEABLE, f"a file of spec.files cannot be exchanged: {problem}")
+
+
+def forget(files: Files, paths: Iterable[str]) -> None:
+    """Remove what was staged.
+
+    Raises:
+        StepFailed: something cannot be removed.
+    """
+    for path in paths:
+        staged = PurePosixPath(staged_path(path))
+        if files.entry(staged) is not None:
+            files.remove(staged)

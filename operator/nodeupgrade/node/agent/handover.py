@@ -1,0 +1,214 @@
+"""Hands a plan over to the executor and reports the run's progress to the task until its journal ends.
+
+Until the executor writes its first record, the plan can be withdrawn; it is when the task no longer asks for the run,
+its deadline passes, or the executor does not start. After that, only the executor can roll the run back, on request.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.cluster.kube_api import NodeSideKube
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.kubelethash import HashError
+from nodeupgrade.node.agent.pod_watch import PodWatch
+from nodeupgrade.node.agent.readiness_guard import Guard
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter
+from nodeupgrade.node.executor.control import ExecutorService
+from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.task_status.run_status import run_status
+from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status
+from nodeupgrade.node.verification.departures import was_deleted
+
+POLL_SECONDS = 0.5
+READ_TASK_EVERY = 10
+ABSENT_POLLS = 60
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """Hands over and watches one attempt at a time."""
+
+    settings: AgentSettings
+    kube: NodeSideKube
+    runs: AgentRuns
+    executor: ExecutorService
+    reporter: TaskReporter
+    guard: Guard
+    pods: PodWatch
+
+    async def begin(self, plan: RunPlan) -> TaskStatus | None:
+        """Start the executor, if the task still asks for the run and a required readiness guard is in force.
+
+        The control plane assumes that a run without any reported status has touched nothing, and may call it off. So
+        report first, and read the task after that.
+
+        Returns:
+            The terminal status if nothing was started and never will be.
+
+        Raises:
+            Released: nothing was started, and the task does not ask for the run any more.
+        """
+        await self.reporter.report_until_accepted(self._planned_status(plan))
+        try:
+            obstacle = await self._obstacle(plan)
+            if obstacle is None:
+                await self._hand_over(plan)
+                return None
+        except Released:
+            await self.executor.withdraw(plan)
+            raise
+        except NodeUpgradeError as error:
+            log.warning("handover_failed", error=str(error))
+            obstacle = self._failed(Reason.STEP_FAILED, str(error))
+        return obstacle if await self.executor.withdraw(plan) else None
+
+    async def watch(self, plan: RunPlan) -> Journal | TaskStatus:
+        """Report what the journal says until the run is over or the executor stops for good.
+
+        Returns:
+            The journal, or the terminal status when the plan was taken back.
+
+        Raises:
+            Released: the plan was withdrawn, and the task does not ask for the run any more.
+        """
+        await self.pods.begin()
+        absent = polls = 0
+        unit_state = ""
+        while True:
+            journal = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
+            if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
+                return journal
+            await self.reporter.report(self._status(plan, journal, unit_state))
+            await self._answer_executor(plan)
+            polls += 1
+            if polls % READ_TASK_EVERY == 0:
+                absent = 0 if await asyncio.to_thread(self.executor.runs) else absent + READ_TASK_EVERY
+                lost = absent >= ABSENT_POLLS
+                unit_state = await asyncio.to_thread(self.executor.state) if absent else ""
+                task = await self.reporter.read_or_recall()
+                await self._forward_abort(task, plan.run_id)
+                if (
+                    not journal.records
+                    and (status := await self._withdraw_unwanted(plan, task, unit_state if lost else "")) is not None
+                ):
+                    return status
+                if lost:
+                    await self.executor.ensure_running(plan)
+                    absent = 0
+            await asyncio.sleep(POLL_SECONDS)
+
+    def never_started(self) -> TaskStatus:
+        """Return the status of a run that was called off before it began."""
+        return failed_status(self.settings.run_id, Reason.ABORTED, "aborted before anything was touched")
+
+    async def _obstacle(self, plan: RunPlan) -> TaskStatus | None:
+        """Obtain the guard if the task wants it, and return the terminal status if something forbids to go on.
+
+        A plan that was already handed over is not checked again: an executor may be carrying it out.
+
+        Raises:
+            Released: the task does not ask for the run any more.
+            StepFailed: the bundle cannot be staged on the node.
+        """
+        task = await self.reporter.read()
+        if not self.reporter.may_begin(task, TaskAction.UPGRADE):
+            return self.never_started()
+        if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
+            return None
+        await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer expires soon
+        task = await self.guard.obtain(plan, self.reporter)
+        if not self.reporter.may_begin(task, TaskAction.UPGRADE):
+            return self.never_started()
+        if self.guard.lacking(task):
+            return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
+        return None
+
+    async def _hand_over(self, plan: RunPlan) -> None:
+        await self.pods.begin()
+        await asyncio.to_thread(self.runs.write_guard, plan.run_id, self.guard.report)
+        await self.reporter.report(self._planned_status(plan))
+        await asyncio.to_thread(self.executor.hand_over, plan)
+
+    async def _withdraw_unwanted(self, plan: RunPlan, task: Task | None, unit_state: str) -> TaskStatus | None:
+        """Withdraw a plan that no executor has begun, if there is a reason to; a failure is retried at a later poll.
+
+        Args:
+            unit_state: state of the executor's unit, if it has been absent for too long; else empty.
+
+        Returns:
+            The terminal status if the plan was withdrawn.
+
+        Raises:
+            Released: the plan was withdrawn, and the task does not ask for the run any more.
+        """
+        wanted = task is not None and self.reporter.may_begin(task, TaskAction.UPGRADE)
+        if wanted and not unit_state:
+            return None
+        try:
+            if not await self.executor.withdraw(plan):
+                return None
+        except NodeUpgradeError as error:
+            log.warning("run_withdrawal_failed", error=str(error))
+            return None
+        if task is None:
+            raise Released
+        if wanted:
+            return self._failed(Reason.EXECUTOR_UNAVAILABLE, f"systemd did not start the executor: {unit_state}")
+        return self.never_started()
+
+    async def _forward_abort(self, task: Task | None, attempt: RunId) -> None:
+        if task is None or not (self.reporter.is_late(task) or task.spec.action is TaskAction.ABORT):
+            return
+        try:
+            await asyncio.to_thread(self.runs.request_abort, attempt)
+        except OSError as error:
+            log.warning("abort_delivery_failed", error=str(error))
+
+    async def _answer_executor(self, plan: RunPlan) -> None:
+        """Tell the executor, if it asks, which pods were deleted, and which were created after planning.
+
+        Containers of deleted pods end for a reason other than the upgrade. The hashes of new pods cannot be computed
+        on the node, which lacks their specs.
+        """
+        run = plan.run_id
+        wants_deleted, wants_newcomers = self.runs.deleted_pods_wanted(run), self.runs.newcomers_wanted(run)
+        if not (wants_deleted or wants_newcomers):
+            return
+        try:
+            pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), REQUEST_SECONDS)
+        except (NodeUpgradeError, TimeoutError):
+            return
+        try:
+            if wants_deleted:
+                deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
+                await asyncio.to_thread(self.runs.report_deleted, run, deleted | self.pods.removed)
+            if wants_newcomers:
+                new = newcomers(plan, map(parse_pod, pods))
+                await asyncio.to_thread(self.runs.report_newcomers, run, new)
+        except (OSError, HashError) as error:
+            log.info("pod_list_delivery_failed", error=str(error))
+
+    def _status(self, plan: RunPlan, journal: Journal, unit_state: str) -> TaskStatus:
+        if unit_state and not journal.records:
+            return not_started_status(self.settings.run_id, plan, unit_state)
+        return run_status(self.settings.run_id, plan, journal)
+
+    def _planned_status(self, plan: RunPlan) -> TaskStatus:
+        return run_status(self.settings.run_id, plan, Journal())
+
+    def _failed(self, reason: Reason, why: str) -> TaskStatus:
+        return failed_status(self.settings.run_id, reason, f"{why}{AND_UNTOUCHED}")

@@ -1,0 +1,155 @@
+"""Stages the new kubelet next to the old one, or fetches it just for an examination. Never affects the old one."""
+
+import errno
+import hashlib
+import shutil
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
+from nodeupgrade.api.values import Digest
+from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE
+from nodeupgrade.errors import Refused, StepFailed
+from nodeupgrade.node.agent.settings import AgentSettings
+from nodeupgrade.node.artifacts.artifacts import Artifacts
+from nodeupgrade.node.host.files.copy_error import CopyError
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.node import HostView
+from nodeupgrade.node.plan.request import Replacement
+from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
+from nodeupgrade.sources.allowlist import is_path_below
+
+ROOM_TO_FETCH = 256 * 1024**2
+"""Bytes that must be free where a kubelet (70 to 120 MB) is fetched for an examination."""
+
+
+def staged_path(program: PurePosixPath) -> PurePosixPath:
+    """Return where the new program is staged: next to the old one, since a rename cannot cross filesystems."""
+    return program.with_name(f".{program.name}.nodeupgrade-staged")
+
+
+def backup_path(program: PurePosixPath) -> PurePosixPath:
+    """Return where the old program is kept until the next run."""
+    return program.with_name(f".{program.name}.nodeupgrade-previous")
+
+
+def stage(
+    settings: AgentSettings, artifacts: Artifacts, files: Files, artifact: TaskArtifact, program: PurePosixPath
+) -> PurePosixPath:
+    """Stage the new program, with the mode, owner and attributes of the old one, and return its path.
+
+    Raises:
+        Refused: the program is unavailable, has another digest, or does not fit. Nothing is left behind.
+    """
+    staged = staged_path(program)
+    try:
+        _fetch(settings, artifacts, artifact, settings.on_host(staged))
+        files.adopt(program, staged)
+    except Refused:
+        files.remove(staged)
+        raise
+    except (StepFailed, OSError, shutil.Error, CopyError) as error:
+        files.remove(staged)
+        raise _refusal(error) from error
+    return staged
+
+
+def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Replacement:
+    """Make the new program available for an examination: in the agent's own pod, or where it is on the node.
+
+    Raises:
+        Refused: the program is unavailable, has another digest, or does not fit.
+    """
+    own = settings.copied
+    try:
+        if artifact.kind is ArtifactKind.PRE_STAGED:
+            source = _source(settings, artifacts, artifact)
+            _require_promised(digest := artifacts.digest(source), artifact)
+            lasts = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
+            if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
+                return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
+            # It lacks the permission that staging would give it, or somebody may exchange it before it is run.
+        _require_room(own.parent)
+        _fetch(settings, artifacts, artifact, own)
+        with own.open("rb") as file:
+            digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
+        return Replacement(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
+    except (StepFailed, OSError, CopyError) as error:
+        raise _refusal(error) from error
+
+
+def give_back(settings: AgentSettings) -> None:
+    """Remove what was fetched for an examination; it would not outlive the pod anyway."""
+    settings.copied.unlink(missing_ok=True)
+
+
+def _fetch(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
+    match artifact.kind:
+        case ArtifactKind.IMAGE:
+            _take(settings, artifacts, artifact, target)
+        case ArtifactKind.URL:
+            settings.require_allowed(artifact)
+            artifacts.download(artifact.url or "", target, Digest(artifact.sha256 or ""), settings.reach)
+        case ArtifactKind.PRE_STAGED:
+            source = _source(settings, artifacts, artifact)
+            _require_promised(artifacts.copy(source, target), artifact)
+
+
+def _source(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact) -> PurePosixPath:
+    """Return where the pre-staged file really is, which must be allowed as well as the path that leads there."""
+    settings.require_allowed(artifact)
+    found = artifacts.real(PurePosixPath(artifact.path or "/"))
+    settings.require_allowed(replace(artifact, path=str(found)))
+    return found
+
+
+def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
+    """Require the digest of the pre-staged file. What it is instead is not told: it may be of any file of the node.
+
+    Raises:
+        Refused: its digest differs.
+    """
+    if actual != artifact.sha256:
+        raise Refused(
+            Reason.DIGEST_MISMATCH,
+            f"the SHA-256 of {artifact.path} on the node is not {artifact.sha256}, which the NodeUpgrade promises; "
+            "correct the file, or create another NodeUpgrade",
+        )
+
+
+def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
+    """Copy what was taken out of the artifact's image, which is pinned by digest."""
+    try:
+        taken = settings.taken(KUBELET_FROM_IMAGE)
+        actual = artifacts.copy(artifacts.real(taken.parent) / taken.name, target)
+    except CopyError as error:
+        raise Refused(
+            Reason.ARTIFACT_UNAVAILABLE,
+            f"{artifact.path} could not be taken from {artifact.ref}: {error}; create another NodeUpgrade "
+            "with the right spec.artifact.image.path",
+        ) from error
+    if artifact.sha256 not in {None, actual}:
+        raise Refused(
+            Reason.DIGEST_MISMATCH,
+            f"the SHA-256 of {artifact.path} in {artifact.ref} is not {artifact.sha256}, which the NodeUpgrade "
+            "promises; create another NodeUpgrade with the right digest",
+        )
+
+
+def _require_room(directory: Path) -> None:
+    """Refuse to fetch if that could fill the node's disk, which would get other pods evicted."""
+    free = shutil.disk_usage(directory).free
+    if free < ROOM_TO_FETCH:
+        raise Refused(
+            Reason.INSUFFICIENT_SPACE,
+            f"only {free // 1024**2} MiB are free where pods keep their files; {ROOM_TO_FETCH // 1024**2} MiB are "
+            "needed to look at the kubelet; free some space",
+        )
+
+
+def _refusal(error: Exception) -> Refused:
+    cause = error.__cause__ if isinstance(error, StepFailed | CopyError) else error
+    if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return Refused(Reason.INSUFFICIENT_SPACE, f"the kubelet does not fit on the node: {error}; free some space")
+    return Refused(Reason.ARTIFACT_UNAVAILABLE, f"the kubelet cannot be staged on the node: {error}")

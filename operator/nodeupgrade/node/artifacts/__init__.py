@@ -1,0 +1,1 @@
+"""Kubelet programs: downloading and staging."""

@@ -1,0 +1,248 @@
+"""Downloads a file by HTTP or HTTPS and checks its digest, the only thing that makes it trusted.
+
+Each address is judged before it is connected to, and only that address is connected to: what a name resolves to a
+moment later does not count, nor where a redirect leads. With a proxy, it is the proxy that resolves names; then only
+addresses that stand in URLs are judged, and the proxy's own address is not.
+"""
+
+import hashlib
+import http.client
+import os
+import socket
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.errors import Refused, Transient
+from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
+from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.sources.download_addresses import Reach
+
+CHUNK = 1024 * 1024
+LIMIT = 1024 * 1024 * 1024
+"""Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
+WORTH_RETRYING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def download(
+    url: str,
+    target: Path,
+    expected: Digest,
+    reach: Reach,
+    *,
+    limit: int = LIMIT,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    pause: float = 1.0,
+    disk: Disk = os,
+) -> None:
+    """Download ``url`` to ``target`` with mode 0755. The target appears complete and verified, or not at all.
+
+    Proxies in the environment are used. A target that already has the expected digest is left alone.
+
+    Args:
+        url: http or https; redirects to either are followed.
+        target: path as this process sees it; its directory must exist.
+        expected: SHA-256 of the content. What it is instead is not told: nobody may learn what a server answers.
+        reach: what may be connected to.
+        limit: maximum size in bytes.
+        timeout: maximum seconds without a byte received.
+        attempts: maximum number of attempts when the server or the connection fails.
+        pause: seconds before the second attempt, doubled each time.
+        disk: receives the system calls.
+
+    Raises:
+        Refused: with DIGEST_MISMATCH if the content differs; with ARTIFACT_UNAVAILABLE if the server refuses,
+            sends too much, or cannot be reached in any attempt.
+        OSError: the target cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        if digest_of(target, disk=disk) == expected:
+            return
+    retrying = Retrying(
+        retry=retry_if_exception_type(Transient),
+        stop=stop_after_attempt(attempts),
+        wait=wait_exponential(multiplier=pause, max=30),
+        reraise=True,
+    )
+    try:
+        with fresh_beside(target, mode=0o755, disk=disk) as fresh:
+            opener = _opener(reach)
+            actual = retrying(_fetch, url, fresh, opener, disk=disk, limit=limit, timeout=timeout)
+            if actual != expected:
+                raise Refused(
+                    Reason.DIGEST_MISMATCH,
+                    f"cannot use {_redacted(url)} because its SHA-256 is not {expected}; correct one of them",
+                )
+    except Transient as error:
+        raise _refusal(url, str(error)) from error
+
+
+def _fetch(
+    url: str, fresh: int, opener: urllib.request.OpenerDirector, *, disk: Disk, limit: int, timeout: float
+) -> Digest:
+    """Download to an open file, overwriting what an earlier attempt left in it, and return the digest."""
+    digest = hashlib.sha256()
+    received = 0
+    disk.ftruncate(fresh, 0)
+    disk.lseek(fresh, 0, os.SEEK_SET)
+    try:
+        with opener.open(_request(url), timeout=timeout) as answer:
+            announced = answer.headers.get("Content-Length")
+            while chunk := answer.read(CHUNK):
+                received += len(chunk)
+                if received > limit:
+                    raise _refusal(url, f"it is larger than {limit} bytes")
+                digest.update(chunk)
+                write_all(fresh, chunk, disk=disk)
+            if announced is not None and received != int(announced):
+                raise Transient(f"the connection ended after {received} of {announced} bytes")
+    except OutOfReachError as error:
+        raise _refusal(url, str(error)) from error
+    except urllib.error.HTTPError as error:
+        with error:
+            # By its standard name: nobody is to learn what a server says.
+            answered = f"the server answered {error.code} {http.client.responses.get(error.code, '')}".rstrip()
+            if error.code in WORTH_RETRYING:
+                raise Transient(answered) from error
+            raise _refusal(url, answered) from error
+    except http.client.HTTPException as error:
+        raise Transient(f"the server does not answer in HTTP ({type(error).__name__})") from error
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise Transient(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    return Digest(digest.hexdigest())
+
+
+def _request(url: str) -> urllib.request.Request:
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise _refusal(url, "it is neither an http nor an https URL")
+    return urllib.request.Request(url, headers={"User-Agent": "nodeupgrade", "Accept-Encoding": "identity"})  # noqa: S310
+
+
+def _opener(reach: Reach) -> urllib.request.OpenerDirector:
+    """Return an opener for HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        _Handler(reach),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _RedirectHandler(reach),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+class OutOfReachError(Exception):
+    """An address must not be connected to; the message says why."""
+
+
+class _RedirectHandler(urllib.request.HTTPRedirectHandler):
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    def redirect_request(  # noqa: PLR0917 - as in the base class
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if (problem := self._reach.problem_of_url(newurl)) is not None:
+            fp.close()
+            raise OutOfReachError(problem)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self._reach = reach
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(_HttpConnection, req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(_HttpsConnection, req)
+
+    def _open(self, kind: "type[_HttpConnection]", req: urllib.request.Request) -> http.client.HTTPResponse:
+        _require(self._reach.problem_of_url(req.full_url))
+        return self.do_open(_guarded(kind, self._reach, req), req)
+
+
+def _guarded(
+    kind: "type[_HttpConnection]", reach: Reach, request: urllib.request.Request
+) -> Callable[..., http.client.HTTPConnection]:
+    """Return what makes connections; that to a proxy, which stands in the environment, is not judged."""
+    by_proxy = request.has_proxy() or getattr(request, "_tunnel_host", None) is not None
+
+    def connection(host: str, **options: Any) -> http.client.HTTPConnection:  # Any: as the base class takes them
+        made = kind(host, **options)
+        made.reach = None if by_proxy else reach
+        return made
+
+    return connection
+
+
+class _HttpConnection(http.client.HTTPConnection):
+    reach: Reach | None = None
+
+    def connect(self) -> None:
+        self._create_connection = _connecting(self.reach)
+        super().connect()
+
+
+class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
+    pass
+
+
+def _connecting(reach: Reach | None) -> Callable[..., socket.socket]:
+    """Return a function as socket.create_connection that judges each address, and connects to no other."""
+
+    def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:
+        problems = list[Exception]()
+        for *_, found in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
+            address = str(found[0])
+            _require(None if reach is None else reach.problem(ip_address(address)))
+            try:
+                made = socket.create_connection((address, place[1]), timeout, source)
+            except OSError as error:
+                problems.append(error)
+                continue
+            own = made.getsockname()[0] == made.getpeername()[0]
+            if own and reach is not None and ip_address(address) not in reach.listed:
+                made.close()
+                raise OutOfReachError(f"{address} is the node's own address, and allowed.urls does not list it")
+            return made
+        raise problems[-1] if problems else OSError(f"{place[0]} has no address")
+
+    return connect
+
+
+def _require(problem: str | None) -> None:
+    if problem is not None:
+        raise OutOfReachError(problem)
+
+
+def _refusal(url: str, why: str) -> Refused:
+    return Refused(
+        Reason.ARTIFACT_UNAVAILABLE,
+        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's way to it",
+    )
+
+
+def _redacted(url: str) -> str:
+    """Return the URL without parts that may be secret: user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,50 @@
+"""The Artifacts port for a node whose root directory is mounted in this process's file system."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path, PurePath, PurePosixPath
+
+from nodeupgrade.api.values import Digest
+from nodeupgrade.node.artifacts.download import download
+from nodeupgrade.node.host.files.copy_error import CopyError
+from nodeupgrade.node.host.files.opening import copy, opened, real
+from nodeupgrade.sources.download_addresses import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArtifacts:
+    """Implements ports.artifacts.Artifacts."""
+
+    root: Path  # mount point of the node's root directory
+
+    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+        download(url, Path(target), expected, reach)
+
+    def real(self, source: PurePosixPath) -> PurePosixPath:
+        try:
+            return real(self.root, source)
+        except OSError as error:
+            raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
+
+    def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
+        return copy(self.root, source, Path(target))
+
+    def digest(self, source: PurePosixPath) -> Digest:
+        with self._reading(source) as reader:
+            return Digest(hashlib.file_digest(reader, "sha256").hexdigest())
+
+    def read(self, source: PurePosixPath, limit: int) -> bytes:
+        with self._reading(source) as reader:
+            return reader.read(limit)
+
+    @contextmanager
+    def _reading(self, source: PurePosixPath) -> Iterator[BufferedReader]:
+        try:
+            with opened(self.root, source) as file, os.fdopen(file, "rb", closefd=False) as reader:
+                yield reader
+        except OSError as error:
+            raise CopyError(f"cannot read {source}: {error.strerror or error}") from error

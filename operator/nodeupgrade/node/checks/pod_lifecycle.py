@@ -1,0 +1,195 @@
+"""Checks of pods' lifecycles: what would an exchange of the kubelet interrupt, and what could be lost for good?"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import RejectedPod
+from nodeupgrade.api.wording import counted
+from nodeupgrade.cluster.agent_pods import RUN_LABEL
+from nodeupgrade.cluster.clock_offset import moment
+from nodeupgrade.cluster.pod_owner import controller_of
+from nodeupgrade.cluster.pod_restart_rules import restarts_whole_pods, ruled
+from nodeupgrade.cluster.pods import ALL_RESTARTING, Pod, Role
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import named
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, restarting
+
+
+def active(facts: NodeFacts) -> Iterator[Pod]:
+    """Return the pods of the API server that have not ended, without this project's own.
+
+    Manifests show nothing of what happens.
+    """
+    return (pod for pod in facts.traffic.pods if not pod.finished and RUN_LABEL not in pod.labels)
+
+
+def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
+    """Return the containers of a pod that the runtime holds, running or not."""
+    return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
+
+
+RECENTLY = timedelta(minutes=10)
+"""How long a kubelet remembers that a container has crashed: twice its longest back-off."""
+
+
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.CRASH_LOOP)
+def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
+    """No container is in a crash loop; a new kubelet forgets its back-off, and starts it at once."""
+    crashing = [
+        f"{pod.ref}/{name}"
+        for pod in active(facts)
+        for name, status in pod.states.items()
+        if _crashes(facts, status) and _is_restarted(pod, name)
+    ]
+    if crashing:
+        yield (
+            f"{counted(len(crashing), 'container')} ended within the last {RECENTLY.seconds // 60} minutes, and a new "
+            f"kubelet forgets the back-off of what ends again: {named(crashing)}"
+        )
+
+
+@check(Reason.POD_ENDS_BY_ITSELF, Hazard.DEADLINE_EXPIRES)
+def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
+    """No pod's activeDeadlineSeconds are over before the run is."""
+    ending = [str(pod.ref) for pod in active(facts) if _ends_during(facts, pod)]
+    if ending:
+        yield (
+            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
+            f"while the run still watches: {named(ending)}"
+        )
+
+
+@check(Reason.LOSS_NOT_HEALED, Hazard.LOSS_NOT_HEALED)
+def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
+    """Every pod is static or has a controller that makes it anew."""
+    lost = [str(pod.ref) for pod in active(facts) if not pod.static and controller_of(pod) is None]
+    if lost:
+        yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
+
+
+@check(Reason.DEBUGGING_IS_INTERRUPTED, Hazard.EPHEMERAL_CONTAINERS)
+def nobody_is_debugging(facts: NodeFacts) -> Iterator[Found]:
+    """No ephemeral container runs."""
+    running = [
+        f"{pod.ref}/{container.name}"
+        for pod in active(facts)
+        for container in pod.containers
+        if container.role is Role.EPHEMERAL and container.name in dict(pod.running)
+    ]
+    if running:
+        yield f"{counted(len(running), 'ephemeral container')} running: {named(running)}"
+
+
+def _crashes(facts: NodeFacts, status: Json) -> bool:
+    state = status.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
+    now = state.get("terminated") or {}  # between its end and the back-off
+    last = now if now.get("exitCode") else (status.get("lastState") or {}).get("terminated") or {}
+    ended = moment(last.get("finishedAt"))
+    return ("running" in state or last is now) and ended is not None and facts.now - ended < RECENTLY
+
+
+def _is_restarted(pod: Pod, name: str) -> bool:
+    container = pod.container(name)
+    return container is not None and (container.role is Role.SIDECAR or pod.restart_policy != "Never")
+
+
+def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
+    seconds = pod.spec.get("activeDeadlineSeconds")
+    began = moment(pod.status.get("startTime"))
+    if not isinstance(seconds, int) or began is None:
+        return False
+    return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds
+
+
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION)
+def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
+    """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
+
+    A kubelet reports a container as running only once that hook is over.
+    """
+    for pod in active(facts):
+        statuses = pod.states
+        for instance in held(facts, pod):
+            container = pod.container(instance.name)
+            if instance.state is not ContainerState.RUNNING or container is None:
+                continue
+            waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
+            if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
+                detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
+                yield instance.label, detail
+
+
+@check(Reason.KUBELET_DEFECT, Hazard.INIT_CONTAINERS_COLLECTED, history.INIT_CONTAINERS_REMEMBERED, remedy="")
+def init_containers_are_remembered(facts: NodeFacts) -> Iterator[Found]:
+    """The runtime holds every running pod's last init container, where a kubelet would otherwise run it again."""
+    remembered = history.INIT_CONTAINERS_REMEMBERED
+    if remembered.applies_to(facts.target):
+        return
+    for pod in active(facts):
+        containers = {instance.name: instance.state for instance in held(facts, pod)}
+        roles = {container.name: container.role for container in pod.containers}
+        last = next((name for name, role in reversed(roles.items()) if role is Role.INIT), None)
+        runs = any(
+            roles.get(name) is Role.REGULAR and state is ContainerState.RUNNING for name, state in containers.items()
+        )
+        if runs and last is not None and last not in containers:
+            detail = (
+                f"the runtime no longer holds its init container {last}, so kubelet {facts.target} runs its init "
+                f"containers again beside it ({remembered.reference}); delete the pod first, or choose "
+                f"{remembered.since} or later"
+            )
+            yield pod, detail
+
+
+def _has_restarted(pod: Pod) -> bool:
+    return any(status.get("restartCount") for status in pod.states.values())
+
+
+_REJECTED: Mapping[RejectedPod, Callable[[Pod], bool]] = {
+    RejectedPod.NOT_READY: lambda pod: not pod.ready,
+    RejectedPod.RESTARTED: _has_restarted,
+    RejectedPod.RESTARTED_AND_NOT_READY: lambda pod: _has_restarted(pod) and not pod.ready,
+}
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.VENDOR_ADMISSION)
+def vendors_kubelet_admits_the_pods(facts: NodeFacts) -> Iterator[Found]:
+    """No pod is in a condition that ``kubelet.alsoRejects`` names, in which a vendor's kubelets do not admit it."""
+    for pod in active(facts):
+        named_here = [each.value for each in facts.spec.kubelet.also_rejects if _REJECTED[each](pod)]
+        if named_here:
+            yield (
+                pod,
+                f"it is {', '.join(named_here)}, and kubelet.alsoRejects says that the node's kubelets end such pods",
+            )
+
+
+IN_PLACE_UPDATE = "InPlaceUpdateReady"
+"""The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
+
+
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
+def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
+    """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
+    kubelets = (version for version in (facts.current, facts.target) if version is not None)
+    gates = facts.gates
+    rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
+    for pod in facts.running_pods():
+        conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
+        if conditions.get(IN_PLACE_UPDATE) == "False":
+            yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
+        elif conditions.get(ALL_RESTARTING) == "True":
+            yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
+        elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
+            detail = (
+                f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
+                "has all of its containers restarted: wait until they run"
+            )
+            yield pod, detail

@@ -1,0 +1,149 @@
+"""Checks of how pods are confined: seccomp profiles, user namespaces, supplementary groups."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.wording import counted
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.admission import security_contexts
+from nodeupgrade.node.checks.facts import Admission
+
+IDS_PER_POD = 65536
+
+
+@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.SECCOMP_PROFILE_MISSING)
+def seccomp_profiles_are_there(facts: Admission) -> Iterator[Found]:
+    """The node has every seccomp profile that a pod names; a running container needs no file, the next one does."""
+    without = [str(pod.ref) for pod in facts.admitted() if set(seccomp_profiles(pod)) - facts.host.seccomp]
+    if without:
+        missing = {name for pod in facts.admitted() for name in seccomp_profiles(pod)} - facts.host.seccomp
+        yield (
+            f"{counted(len(missing), 'seccomp profile')} not on the node ({named(sorted(missing))}), so containers of "
+            f"{counted(len(without), 'pod')} could not be started again: {named(without)}; put the files below the "
+            "kubelet's directory seccomp"
+        )
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Reason.CONTAINER_COULD_NOT_RESTART,
+    Hazard.USER_NAMESPACE_IMPOSSIBLE,
+    history.USER_NAMESPACES,
+    history.USER_NAMESPACES_BY_DEFAULT,
+    acceptable=False,
+)
+def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
+    """Every user namespace is recorded on disk as the kubelet writes it; with a damaged record no kubelet starts.
+
+    Without a record the kubelet regards the user IDs of a running pod as free, and gives them to another one.
+    """
+    version = next((each for each in facts.starting if _has_user_namespaces(facts, each)), None)
+    if version is None:
+        return
+    holders: dict[int, Pod] = {}
+    for pod in _with_user_namespace(facts):
+        record = facts.host.namespaces.get(pod.ref.uid)
+        first = None if record is None else _first_id(record, _ids_per_pod(facts))
+        if first is not None and first not in holders:
+            holders[first] = pod
+        elif record is not None:
+            what = "is not as kubelets write it" if first is None else f"names the user IDs of {holders[first].ref} too"
+            detail = f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
+            yield pod, detail
+        elif facts.current is not None and _has_user_namespaces(facts, facts.current):
+            detail = (
+                f"there is no record of its user namespace, so kubelet {version} could give its user IDs to another "
+                "pod, and could not start its containers again; delete the pod"
+            )
+            yield Finding(
+                reason=Reason.CONTAINER_COULD_NOT_RESTART, subject=str(pod.ref), detail=detail, severity=Severity.REFUSE
+            )
+
+
+@check(
+    Reason.CONTAINER_COULD_NOT_RESTART,
+    Hazard.USER_NAMESPACE_IMPOSSIBLE,
+    history.USER_NAMESPACES,
+    history.USER_NAMESPACES_BY_DEFAULT,
+)
+def user_namespaces_stay_as_they_are(facts: Admission) -> Iterator[Found]:
+    """Both kubelets give user namespaces to pods that ask for them, or neither does."""
+    before = facts.current is not None and _has_user_namespaces(facts, facts.current)
+    after = _has_user_namespaces(facts, facts.target)
+    pods = [str(pod.ref) for pod in _with_user_namespace(facts)]
+    if pods and facts.current is not None and before != after:
+        yield (
+            f"user namespaces are {'on' if after else 'off'} with kubelet {facts.target}, unlike with {facts.current}, "
+            f"so it could not start containers of {counted(len(pods), 'pod')} with hostUsers: false again: "
+            f"{named(pods)}; delete them soon, or set the feature gate UserNamespacesSupport"
+        )
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.GROUPS_POLICY_UNKNOWN, history.GROUPS_POLICY_CHECKED)
+def groups_policy_is_supported(facts: Admission) -> Iterator[Found]:
+    """The Node says that it supports ``supplementalGroupsPolicy: Strict``, if a pod asks for it."""
+    version = next((each for each in facts.starting if history.GROUPS_POLICY_CHECKED.applies_to(each)), None)
+    features = (facts.node.get("status") or {}).get("features") or {}
+    if version is None or features.get("supplementalGroupsPolicy") is True:
+        return
+    for pod in facts.admitted():
+        context = pod.spec.get("securityContext") or {}
+        if context.get("supplementalGroupsPolicy") == "Strict":
+            detail = (
+                "it asks for supplementalGroupsPolicy: Strict, which the node does not say it supports "
+                f"(status.features), so kubelet {version} would kill it (SupplementalGroupsPolicyNotSupported); "
+                "delete the pod first, or take a runtime that supports it"
+            )
+            yield pod, detail
+
+
+def seccomp_profiles(pod: Pod) -> Iterator[str]:
+    """Yield the seccomp profiles that a pod expects to be on the node."""
+    for context in security_contexts(pod):
+        profile = context.get("seccompProfile") or {}
+        if profile.get("type") == "Localhost" and profile.get("localhostProfile"):
+            yield str(profile["localhostProfile"])
+
+
+def has_user_namespace(pod: Pod) -> bool:
+    """Report whether a pod asks for a user namespace of its own."""
+    return pod.spec.get("hostUsers") is False
+
+
+def _with_user_namespace(facts: Admission) -> Iterator[Pod]:
+    """Return the pods that run with a user namespace, as far as the API shows; a manifest does not show it."""
+    return (pod for pod in facts.admitted() if has_user_namespace(pod) and (pod.running or pod.from_manifest))
+
+
+def _has_user_namespaces(facts: Admission, version: KubeletVersion) -> bool:
+    by_default = history.USER_NAMESPACES_BY_DEFAULT.applies_to(version)
+    older = facts.gates.get("UserNamespacesStatelessPodsSupport", by_default)
+    return history.USER_NAMESPACES.applies_to(version) and facts.gates.get("UserNamespacesSupport", older)
+
+
+def _ids_per_pod(facts: Admission) -> object:
+    section = facts.settings.document.get("userNamespaces")
+    return (section.get("idsPerPod") if isinstance(section, Mapping) else None) or IDS_PER_POD
+
+
+def _first_id(record: bytes, length: object) -> int | None:
+    """Return the first user ID of a record; ``None`` if a kubelet would not accept it."""
+    try:
+        document = json.loads(record)
+        (users,), (groups,) = document["uidMappings"], document["gidMappings"]
+        return _first_of(users, length) if users == groups else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _first_of(mapping: Any, length: object) -> int | None:
+    first = mapping["hostId"]
+    known = isinstance(first, int) and isinstance(length, int) and mapping["containerId"] == 0
+    return first if known and mapping["length"] == length and first % length == 0 else None

@@ -1,0 +1,168 @@
+"""Checks of probes: which containers a new kubelet would kill because of them, and which results cannot be predicted.
+
+Everything is taken from the pods. No probe is run: an exec probe is somebody else's program, and examining a node must
+not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
+from nodeupgrade.cluster.pods import Pod, Role
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history, known_defects
+from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.traffic import Traffic
+
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A running container, with its spec and its status."""
+
+    label: str
+    role: Role
+    spec: Json
+    status: Json
+
+
+@check(
+    Reason.POD_IN_TRANSITION,
+    Reason.STARTUP_PROBE_RUNS_AGAIN,
+    Reason.KUBELET_DEFECT,
+    Hazard.PROBE_FAILS_AT_ONCE,
+    Hazard.SIDECAR_STOPS_RESTARTS,
+    history.STARTUP_PROBES,
+    history.PROBES_KEPT,
+    known_defects.SIDECAR_STOPS_RESTARTS,
+)
+def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
+    """The new kubelet kills no container because of its startup probe, and still restarts containers that crash.
+
+    Any kubelet kills a container whose startup probe never succeeds. A kubelet that starts counts failures from zero,
+    so a pending startup probe forbids the run only if the container may be killed before the run is over.
+    """
+    target, defect = facts.target, known_defects.SIDECAR_STOPS_RESTARTS
+    for container in _running(facts.pods):
+        if (startup := container.spec.get("startupProbe")) is None:
+            continue
+        if container.status.get("started") is False:
+            if (soonest := _deadline(startup) - period(startup)) <= facts.settle:
+                detail = (
+                    f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
+                    "failures, while the run still watches it: wait until it has"
+                )
+                yield container.label, detail
+        elif _runs_again(target) and _fails_now(container):
+            detail = (
+                f"kubelet {target} runs its startup probe again and kills it after {_deadline(startup)} s of failures; "
+                "the readiness probe asks the same and fails now"
+            )
+            yield Finding(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
+        elif container.role is Role.SIDECAR and defect.affects(target):
+            detail = (
+                f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
+                f"containers again ({defect.reference}, fixed in {defect.fixed_after(target)})"
+            )
+            yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
+
+
+@check(Reason.PROBE_FAILS, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT)
+def readiness_probes_succeed(facts: Traffic) -> Iterator[Found]:
+    """No readiness probe fails already."""
+    failing = [c.label for c in _not_refused(facts) if "readinessProbe" in c.spec and _is_unready(c)]
+    if failing:
+        moment = "" if keeps_probes(facts.target) else (
+            f"; kubelet {facts.target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
+        )  # fmt: skip
+        yield f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
+
+
+@check(
+    Reason.STARTUP_PROBE_RUNS_AGAIN, Hazard.PROBE_FAILS_AT_ONCE, history.STARTUP_PROBES, history.PROBES_KEPT, warns=True
+)
+def startup_probes_succeed_again(facts: Traffic) -> Iterator[Found]:
+    """Every startup probe that the new kubelet runs again is known to succeed now."""
+    running, target = _not_refused(facts), facts.target
+    again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
+    if again:
+        first = min(_deadline(container.spec["startupProbe"]) for container in again)
+        yield (
+            f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills what "
+            f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
+            f"containers run: {named([container.label for container in again])}"
+        )
+
+
+@check(Reason.EXEC_PROBE_TIMED, Hazard.EXEC_PROBE_TIMED, history.EXEC_PROBES_TIMED)
+def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
+    """The new kubelet is not the first to enforce the timeout of exec probes."""
+    target, current = facts.target, facts.current
+    timed = [c.label for c in _not_refused(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
+    if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
+        yield (
+            f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
+            f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
+        )
+
+
+def _not_refused(facts: Traffic) -> list[_Running]:
+    """Return the running containers, except those that ``probes_let_containers_live`` refuses."""
+    refused = {finding.subject for finding in probes_let_containers_live(facts)}
+    return [container for container in _running(facts.pods) if container.label not in refused]
+
+
+def _running(pods: Iterable[Pod]) -> Iterator[_Running]:
+    for pod in pods:
+        if pod.leaving:
+            continue
+        states = pod.states
+        for container in pod.containers:
+            state = states.get(container.name)
+            if container.role in {Role.REGULAR, Role.SIDECAR} and state and "running" in (state.get("state") or {}):
+                yield _Running(f"{pod.ref}/{container.name}", container.role, container.spec, state)
+
+
+def _is_unready(container: _Running) -> bool:
+    """Report whether its readiness probe fails; it is not run before the startup probe succeeds."""
+    return container.status.get("ready") is False and container.status.get("started") is not False
+
+
+def _runs_again(target: KubeletVersion) -> bool:
+    return history.STARTUP_PROBES.applies_to(target) and not keeps_probes(target)
+
+
+def _fails_now(container: _Running) -> bool:
+    """Report whether the readiness probe is the same as the startup probe, has at least its timeout, and fails now."""
+    startup, readiness = container.spec["startupProbe"], container.spec.get("readinessProbe") or {}
+    return _is_unready(container) and _same_handler(startup, readiness) and timeout(startup) <= timeout(readiness)
+
+
+def _succeeds_now(container: _Running) -> bool:
+    """Report whether the same probe, with at most its timeout, succeeds as liveness or readiness probe.
+
+    A liveness probe counts as successful: otherwise the kubelet would kill the container.
+    """
+    startup = container.spec["startupProbe"]
+    kinds = ("livenessProbe", "readinessProbe") if container.status.get("ready") is True else ("livenessProbe",)
+    others = (container.spec.get(kind) or {} for kind in kinds)
+    return any(_same_handler(startup, other) and timeout(startup) >= timeout(other) for other in others)
+
+
+def _same_handler(startup: Json, other: Json) -> bool:
+    """Report whether two probes have the same handler."""
+    return any(handler in startup for handler in _HANDLERS) and all(
+        startup.get(handler) == other.get(handler) for handler in _HANDLERS
+    )
+
+
+def _deadline(probe: Json) -> int:
+    """Return after how many seconds of failures a kubelet kills the container."""
+    return int(probe.get("failureThreshold") or 3) * period(probe)

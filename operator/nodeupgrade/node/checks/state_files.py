@@ -1,0 +1,276 @@
+"""Checks of the kubelet's state files: can the new kubelet, and the old one on the way back, go on with them?"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.cluster.pods import Role
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
+from nodeupgrade.kubelet.settings import cpus_in
+from nodeupgrade.kubelet.state_files.checksums import (
+    KNOWN_OF_CPUS,
+    Document,
+    claims_are_sound,
+    cpu_formats,
+    memory_is_sound,
+    text_checksum,
+)
+from nodeupgrade.kubelet.state_files.fields import fields, read_fields
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.startup import Readiness
+
+POLICIES = (
+    (CPU_STATE, "cpuManagerPolicy", "cpu-manager-policy", "none"),
+    (MEMORY_STATE, "memoryManagerPolicy", "memory-manager-policy", "None"),
+)
+"""Name of the state file, key and flag of its manager's policy, and the policy's default."""
+
+REMEDY = "drain the node, remove the file, and restart the kubelet"
+DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    history.CPU_STATE_V2,
+    history.CPU_STATE_V1_UNREAD,
+    history.STATE_AS_TEXT,
+    history.MEMORY_MANAGER,
+    acceptable=False,
+)
+def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet can read the state files of its CPU and memory managers; otherwise it would not start."""
+    for name, problem_of in PROBLEMS.items():
+        data = facts.state.get(name)
+        problem = _problem(data, facts.target, problem_of) if data is not None and _is_read(name, facts) else None
+        if problem is not None:
+            yield f"kubelet {facts.target} cannot read the state file {name}: {problem}"
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Hazard.CPU_STATE_UNREADABLE,
+    Hazard.MEMORY_STATE_UNREADABLE,
+    history.MEMORY_MANAGER,
+    acceptable=False,
+)
+def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
+    """The state files were written under the configured policies; otherwise no kubelet would start."""
+    for name, key, flag, default in POLICIES:
+        if not _is_read(name, facts):
+            continue
+        configured = facts.layout.settings.text(flag, key, default)
+        kept = str(fields(facts.state.get(name)).get("policyname") or "")
+        if kept and kept.lower() != configured.lower():
+            yield (
+                f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
+                "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
+                "restart the kubelet first"
+            )
+
+
+def _is_read(name: str, facts: Readiness) -> bool:
+    return name != MEMORY_STATE or history.MEMORY_MANAGER.applies_to(facts.target)
+
+
+def _problem(
+    data: bytes, target: KubeletVersion, problem_of: Callable[[Document, KubeletVersion], str | None]
+) -> str | None:
+    try:
+        document = read_fields(data)
+    except ValueError as error:
+        return f"it is damaged ({error}); {REMEDY}"
+    if history.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
+        return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
+    return problem_of(document, target)
+
+
+def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
+    found, second, dropped = cpu_formats(document), history.CPU_STATE_V2, history.CPU_STATE_V1_UNREAD
+    if found is None:
+        return None
+    if not found:
+        return DAMAGED
+    if not second.applies_to(target) and 1 not in found:
+        return f"it has the format of {second.since}, which older kubelets refuse ({second.reference})"
+    if dropped.applies_to(target) and 2 not in found:
+        return (
+            f"it has the format from before {second.since}, which kubelets from {dropped.since} on refuse "
+            f"({dropped.reference}); remove the file and restart the kubelet, which writes it anew, while no pod has "
+            "CPUs of its own"
+        )
+    return None
+
+
+PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
+    CPU_STATE: _of_cpus,
+    MEMORY_STATE: lambda document, _: None if memory_is_sound(document) else DAMAGED,
+}
+
+
+DAMAGED_FILE = f"it is damaged; {REMEDY}"
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Hazard.POD_STATE_UNREADABLE,
+    history.STATUS_STATE,
+    history.STATUS_STATE_CHANGED,
+    history.POD_STATE,
+)
+def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet can read what the old one keeps about the resources of pods."""
+    by_default = history.POD_STATE.applies_to(facts.target)
+    if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
+        return
+    if by_default:
+        problems = {name: _pod_state_problem(facts.state.get(name)) for name in RESIZE_STATES}
+    elif history.STATUS_STATE.applies_to(facts.target):
+        problems = {STATUS_STATE: _status_problem(facts.state.get(STATUS_STATE), facts.target)}
+    else:
+        return
+    for name, problem in problems.items():
+        if problem is not None:
+            yield _unreadable(facts, name, problem)
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Hazard.DRA_STATE_UNREADABLE,
+    Hazard.STATE_UNREADABLE_ON_WAY_BACK,
+    history.DRA_STATE_CHANGED,
+    history.DRA_BY_DEFAULT,
+)
+def claims_are_readable(facts: Readiness) -> Iterator[Found]:
+    """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
+    data, changed = facts.state.get(CLAIM_STATE), history.DRA_STATE_CHANGED
+    by_default = history.DRA_BY_DEFAULT.applies_to(facts.target)
+    if data is None or not facts.layout.gates.get("DynamicResourceAllocation", by_default):
+        return
+    if changed.begins_between(facts.current, facts.target) or changed.begins_between(facts.target, facts.current):
+        problem = (
+            f"its format changed in {changed.since} ({changed.reference}); drain the node of pods with claims, and "
+            "remove the file while the kubelet is stopped"
+        )
+        yield _unreadable(facts, CLAIM_STATE, problem)
+    elif not claims_are_sound(fields(data)):
+        yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, history.POD_LEVEL_STATE)
+def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Found]:
+    """No kubelet older than 1.36 would have to read the state that 1.36 keeps of resources at the level of pods."""
+    changed = history.POD_LEVEL_STATE
+    older = changed.begins_between(facts.target, facts.current) and facts.current and facts.target < facts.current
+    if not older or not facts.layout.gates.get("PodLevelResourceManagers"):
+        return
+    for name in (CPU_STATE, MEMORY_STATE):
+        if name in facts.state:
+            problem = (
+                f"kubelet {facts.current} writes it in another format while PodLevelResourceManagers is on "
+                f"({changed.reference}); drain the node, and remove the file while the kubelet is stopped"
+            )
+            yield _unreadable(facts, name, problem)
+
+
+def _unreadable(facts: Readiness, name: str, problem: str) -> str:
+    return f"kubelet {facts.target} cannot read the state file {name}: {problem}"
+
+
+def _pod_state_problem(data: bytes | None) -> str | None:
+    """Return why a kubelet cannot read a state file that has a JSON object as text, and its checksum."""
+    if data is None:
+        return None
+    document = fields(data)
+    text = document.get("data")
+    readable = isinstance(text, str) and bool(fields(text.encode(errors="replace")) or text == "{}")
+    return None if readable and text_checksum(str(text)) == document.get("checksum") else DAMAGED_FILE
+
+
+def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
+    """Return why a kubelet up to 1.32 cannot read the state of resized pods.
+
+    The checksum of its first format covers how Go keeps amounts in memory, which no file shows.
+    """
+    changed, document = history.STATUS_STATE_CHANGED, fields(data)
+    if data is None or "checksum" not in document:
+        return None if data is None else DAMAGED_FILE
+    if ("data" in document) != changed.applies_to(target):
+        return f"its format changed in {changed.since} ({changed.reference}); remove it while the kubelet is stopped"
+    return _pod_state_problem(data) if "data" in document else None
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)
+def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
+    """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
+    settings = facts.layout.settings
+    state = fields(facts.state.get(CPU_STATE))
+    if not settings.pins_cpus or state.keys() - KNOWN_OF_CPUS:
+        return
+    strict = settings.cpu_options.get("strict-cpu-reservation", False)
+    listed = settings.text("reserved-cpus", "reservedSystemCPUs")
+    try:
+        shared, pinned = cpus_in(state.get("defaultcpuset")), _pinned(state.get("entries"))
+        reserved, online = cpus_in(listed), cpus_in(facts.host.online_cpus)
+    except ValueError as error:
+        yield f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
+        return
+    if (strict and not listed) or not online or not (shared or pinned):
+        return  # which CPUs a kubelet reserves by amount cannot be told; without any, it begins anew
+    wanted = online - reserved if strict else online
+    if shared | pinned != wanted:
+        problem = f"it accounts for CPUs {_listed(shared | pinned)}, but those to share are {_listed(wanted)}"
+    elif not strict and not reserved <= shared:
+        problem = f"the reserved CPUs {_listed(reserved - shared)} are pinned to pods"
+    else:
+        return
+    yield f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
+
+
+def _pinned(entries: object) -> frozenset[int]:
+    """Return all CPUs of containers, by container as up to 1.17, or by pod and container."""
+    if isinstance(entries, Mapping):
+        return frozenset[int]().union(*(_pinned(entry) for entry in entries.values()))
+    return cpus_in(entries)
+
+
+def _listed(cpus: frozenset[int]) -> str:
+    """Write CPUs as in ``0-3,8``."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and runs[-1][-1] == cpu - 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) or "none"
+
+
+RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.DEVICE_STATE_UNREADABLE, Hazard.DEVICES_LOST)
+def devices_are_on_record(facts: Admission) -> Iterator[Found]:
+    """The checkpoint of devices, if it can be read, has every running container that asks for a device.
+
+    A kubelet that starts takes the devices of other containers for free. A damaged checkpoint is reported by
+    ``devices_are_kept``, for the pods that it concerns.
+    """
+    recorded = facts.devices
+    if recorded is None:
+        return
+    for pod in facts.admitted():
+        running = {name for name, _ in pod.running}
+        for container in (each for each in pod.containers if each.role in RUNNING and each.name in running):
+            limits = (container.spec.get("resources") or {}).get("limits") or {}
+            wanted = {name for name, amount in limits.items() if str(amount) != "0"} & recorded.resources
+            lacking = sorted(name for name in wanted if (pod.ref.uid, container.name, name) not in recorded.holdings)
+            if lacking:
+                detail = (
+                    f"its container {container.name} has {', '.join(lacking)}, of which the kubelet's checkpoint of "
+                    "devices says nothing, so that a kubelet that starts would give them away; delete the pod first"
+                )
+                yield pod, detail

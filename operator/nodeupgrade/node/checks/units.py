@@ -1,0 +1,179 @@
+"""Checks of units: may systemd run other commands, stop other services, or end the machine?
+
+A command besides a unit's program, such as ExecStartPre, may replace the kubelet's program at every start, or move the
+runtime's data. What it does cannot be told from its name, so a short list of forms is known to change nothing that a
+run depends on, as are some lines of distributions (`node/checks/vendor_commands.py`); every other command is for a
+person to judge. See docs/decisions/units.md.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import SupportedRuntime
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
+from nodeupgrade.node.checks.vendor_commands import is_known
+from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
+
+_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
+_PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
+"""No variables, which may expand to anything, and no quotes, which may contain blanks."""
+_PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+")
+_INTERPRETERS = frozenset({"bash", "dash", "perl", "python", "python3", "sh"})
+_READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
+_LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
+_LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
+_OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
+_LINKING = frozenset({"-s", "-f", "-n", "-T", "--symbolic", "--force", "--no-dereference", "--no-target-directory"})
+_OF_RUNTIMES = frozenset({*(f"{name.replace('-', '')}.sock" for name in SupportedRuntime), "cri-dockerd.sock"})
+"""Usual names of sockets at which runtimes listen, and which a link of that name would take away; cri-dockerd's is the
+one by which kubelets reach Docker."""
+
+
+def _loads_modules(words: tuple[str, ...]) -> bool:
+    options = {word for word in words if word.startswith("-")}
+    return bool(words) and options <= {"-a", "-b", "-q", "-v", "--all", "--quiet", "--verbose"}
+
+
+def _reads_sysctls(words: tuple[str, ...]) -> bool:
+    options = {word for word in words if word.startswith("-")}
+    return options <= {"-a", "-n", "-e", "-q"} and not any("=" in word for word in words)
+
+
+def _lists_rules(words: tuple[str, ...]) -> bool:
+    if words[:3] == _OPEN_FORWARDING:
+        return set(words[3:]) <= {"-w", "--wait"} or (words[3:4] == ("-w",) and all(w.isdecimal() for w in words[4:]))
+    return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
+
+
+def _links_sockets(words: tuple[str, ...]) -> bool:
+    """Report whether a second name is given to a socket: neither the socket nor anything on a disk changes."""
+    options = {one for word in words if word.startswith("-") for one in _single(word)}
+    paths = [PurePosixPath(word) for word in words if not word.startswith("-")]
+    if len(paths) != 2 or not options <= _LINKING or not options & {"-s", "--symbolic"}:
+        return False
+    return all(map(_is_socket, paths)) and paths[1].name not in _OF_RUNTIMES
+
+
+def _single(word: str) -> Iterator[str]:
+    """Yield the options in a word, one letter each unless it is a long one."""
+    yield from (word,) if word.startswith("--") else (f"-{letter}" for letter in word[1:])
+
+
+def _is_socket(path: PurePosixPath) -> bool:
+    ours = any(part.startswith("nodeupgrade") for part in path.parts) or path.is_relative_to("/run/systemd")
+    in_memory = any(path.is_relative_to(place) for place in ("/run", "/var/run"))
+    return path.suffix == ".sock" and ".." not in path.parts and in_memory and not ours
+
+
+_FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
+    "mkdir": lambda words: words[:1] in {("-p",), ("--parents",)},
+    "ln": _links_sockets,
+    "modprobe": _loads_modules,
+    "swapoff": lambda words: words == ("-a",),
+    "sysctl": _reads_sysctls,
+    "mount": lambda words: len(words) == 2 and words[0] in {"--make-shared", "--make-rshared"},
+    "systemctl": lambda words: words[:1] in {("is-active",), ("is-enabled",)},
+    "udevadm": lambda words: words[:1] == ("settle",),
+    "iptables": _lists_rules,
+    "ip6tables": _lists_rules,
+    "ebtables": _lists_rules,
+}
+
+
+def is_harmless(command: UnitCommand) -> bool:
+    """Report whether a command is of a form that is known to change nothing that a run depends on."""
+    path = PurePosixPath(command.program)
+    if str(path.parent) not in _DIRECTORIES or not _PLAIN.fullmatch(command.line):
+        return False
+    words = tuple(command.line.split()[1:])
+    return path.name in _READERS or (path.name in _FORMS and _FORMS[path.name](words))
+
+
+def paths_in(command: UnitCommand) -> tuple[str, ...]:
+    """Return the paths in a command that may be those of programs or scripts that it runs."""
+    if command.when == "ExecStart" or is_harmless(command):
+        return ()
+    return tuple(dict.fromkeys((command.program, *_PATH.findall(command.line))))
+
+
+def script_of(command: UnitCommand) -> str:
+    """Return the script that a command has a shell or the like run; empty if there is none."""
+    words = command.line.split()[1:] if PurePosixPath(command.program).name in _INTERPRETERS else []
+    options = list(takewhile(lambda word: word.startswith("-"), words))
+    if any("c" in word for word in options if not word.startswith("--")):  # the next word is what it runs
+        return ""
+    return next(iter(words[len(options) :]), "")
+
+
+def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[UnitCommand, ...]:
+    """Return the commands besides the unit's program that may do anything."""
+    beside = (command for command in unit.commands if command.when != "ExecStart")
+    return tuple(c for c in beside if not is_harmless(c) and not is_known(c, contents))
+
+
+@check(Reason.UNIT_COMMAND_UNKNOWN, Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE)
+def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
+    """The units run no other command that might change what a run depends on.
+
+    If it is accepted, programs and scripts that such a command names must still be the same when a unit is started.
+    """
+    contents = {**facts.kubelet_start.files, **facts.runtime_start.files}
+    for unit in facts.units:
+        for command in unknown_commands(unit, contents):
+            yield (
+                f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
+                f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
+                "into a unit of its own that runs before"
+            )
+
+
+@check(
+    Reason.STOPS_WITH_KUBELET,
+    Hazard.MACHINE_ENDED,
+    remedy="take the setting out of the unit, at least for the upgrade",
+)
+def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
+    """Systemd does not reboot or stop the node once a unit has been stopped, has failed or was started too often.
+
+    Accept this check if a node on which the new kubelet fails may be rebooted instead of being rolled back.
+    """
+    for unit in facts.units:
+        for setting in unit.ends_machine:
+            yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"
+
+
+@check(Reason.STOPS_WITH_KUBELET, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
+def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
+    """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
+
+    Children of the kubelet do not count: it waits for them, and starts them again.
+    """
+    if facts.around.bound:
+        detail = f"{', '.join(facts.around.bound)} would stop together with {facts.kubelet.unit.name}"
+        remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+    if facts.around.daemons and facts.around.ends_all:
+        detail = (
+            f"{named(facts.around.daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and "
+            "with it what it serves, such as a FUSE mount of a pod"
+        )
+        remedy = "delete the pods that use it, or set KillMode=process in the unit"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+
+
+@check(
+    Reason.UNSUPPORTED_SERVICE_MANAGER,
+    Hazard.KUBELET_NOT_A_SERVICE,
+    acceptable=False,
+    remedy="upgrade the operating system",
+)
+def systemd_is_new_enough(facts: NodeFacts) -> Iterator[Found]:
+    """Systemd is of version 219 at least, so that it heeds what keeps anybody from starting the kubelet meanwhile."""
+    if facts.around.systemd < OLDEST_SYSTEMD:
+        yield f"systemd {facts.around.systemd} runs, which is older than {OLDEST_SYSTEMD}"

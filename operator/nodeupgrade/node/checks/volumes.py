@@ -1,0 +1,187 @@
+"""Checks of volumes: would the new kubelet find every volume that is mounted, and leave it alone?
+
+Everything is taken from the node's mount table, from the pods and from the Node. PersistentVolumeClaims are read only
+for kubelets that unmount volumes because of them.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.finding import named
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history, known_defects
+from nodeupgrade.kubelethash import KubeletVersion, MinorChange
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.host.files.mounted_volumes import PodVolume
+
+
+def _of_pods(facts: NodeFacts) -> Iterator[tuple[Pod, PodVolume]]:
+    """Return the mounted volumes of pods that have not ended."""
+    pods = {str(pod.ref.uid): pod for pod in _alive(facts)}
+    return ((pods[volume.pod], volume) for volume in facts.around.mounted.of_pods if volume.pod in pods)
+
+
+def _alive(facts: NodeFacts) -> Iterator[Pod]:
+    return (pod for pod in facts.pods if not pod.finished)
+
+
+def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
+    """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
+    return any(kubelet is not None and known_defects.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """Return the names of the claims that a pod uses; those of ephemeral volumes are named after pod and volume."""
+    for volume in volumes_of(pod):
+        if isinstance(claimed := volume.get("persistentVolumeClaim"), dict):
+            yield str(claimed.get("claimName") or "")
+        elif volume.get("ephemeral") is not None:
+            yield f"{pod.ref.name}-{volume.get('name')}"
+
+
+def volumes_of(pod: Pod) -> Iterator[Json]:
+    """Return the volumes of a pod's spec."""
+    listed = pod.spec.get("volumes") or ()
+    return (volume for volume in listed if isinstance(volume, dict))
+
+
+CSI = "kubernetes.io/csi"
+
+
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    Hazard.VOLUME_LAYOUT_CHANGES,
+    history.BLOCK_VOLUMES_MOVED,
+    history.STAGED_VOLUMES_MOVED,
+)
+def volumes_keep_their_place(facts: NodeFacts) -> Iterator[Found]:
+    """Every volume of a CSI driver is mounted where the new kubelet looks for it."""
+    mounted = facts.around.mounted
+    staging, blocks = history.STAGED_VOLUMES_MOVED, history.BLOCK_VOLUMES_MOVED
+    for change, before, after in (
+        (staging, mounted.staged_by_name, [f"of {driver}" for driver in mounted.staged_by_digest]),
+        (blocks, mounted.published, mounted.published_for_pods),
+    ):
+        if change.begins_between(facts.current, facts.target):
+            yield from _misplaced(facts, change, before)
+        elif change.begins_between(facts.target, facts.current):
+            yield from _misplaced(facts, change, after)
+
+
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    Hazard.VOLUME_LAYOUT_CHANGES,
+    Hazard.VOLUME_PLUGIN_REMOVED,
+    *history.CSI_MIGRATIONS.values(),
+    *history.VOLUME_PLUGINS_REMOVED.values(),
+    history.GIT_REPO_OFF,
+)
+def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet handles every mounted volume by the plugin that mounted it."""
+    for pod, volume in _of_pods(facts):
+        migrated = history.CSI_MIGRATIONS.get(volume.plugin)
+        removed = history.VOLUME_PLUGINS_REMOVED.get(volume.plugin)
+        postponable = facts.gates.get(history.CSI_MIGRATION_GATES.get(volume.plugin, "")) is not None
+        if migrated is not None and not postponable and migrated.begins_between(facts.current, facts.target):
+            detail = (
+                f"its volume {volume.name} is mounted by {volume.plugin}, and kubelet {facts.target} leaves such "
+                f"volumes to a CSI driver ({migrated.reference})"
+            )
+        elif removed is not None and removed.begins_between(facts.current, facts.target):
+            detail = (
+                f"its volume {volume.name} is mounted by {volume.plugin}, which kubelet {facts.target} does not have "
+                f"({removed.reference})"
+            )
+        else:
+            continue
+        yield pod, detail
+    change = history.GIT_REPO_OFF
+    off = change.begins_between(facts.current, facts.target) and not facts.gates.get("GitRepoVolumeDriver")
+    for pod in _alive(facts) if off else ():
+        for each in volumes_of(pod):
+            if each.get("gitRepo") is not None:
+                detail = (
+                    f"its volume {each.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
+                    f"({change.reference}), so that it would not start the pod's containers again"
+                )
+                yield pod, detail
+
+
+@check(
+    Reason.VOLUME_NOT_KEPT,
+    Hazard.VOLUME_RELABELLED,
+    history.SELINUX_MOUNTED,
+    warns=True,
+    remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
+)
+def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
+    """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
+    change = history.SELINUX_MOUNTED
+    claiming = [str(pod.ref) for pod in _alive(facts) if any(claims_of(pod))]
+    off = facts.gates.get("SELinuxMount") is False
+    if facts.around.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
+        yield (
+            f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
+            "that share a volume under different labels cannot both be started again; "
+            f"{counted(len(claiming), 'pod')} with persistent volumes: {named(claiming)}"
+        )
+
+
+def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
+    """Report the pods that use these volumes, or the volume where its pod cannot be told."""
+    why = f"is mounted where kubelet {facts.target} does not look for it ({change.reference})"
+    users = {volume.name: str(pod.ref) for pod, volume in _of_pods(facts) if volume.plugin == CSI}
+    for name in names:
+        subject = users.get(name, "")
+        yield subject, f"{'its' if subject else 'a'} volume {name} {why}"
+
+
+ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""Annotation on a Node whose attached volumes its status lists."""
+
+
+@check(
+    Reason.KUBELET_DEFECT,
+    Hazard.VOLUME_IN_TRANSITION,
+    known_defects.CLAIMS_UNMOUNTED,
+    remedy="choose a later patch release, or delete the pod first",
+)
+def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
+    """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
+
+    Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
+    counts as one.
+    """
+    defect = known_defects.CLAIMS_UNMOUNTED
+    harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
+    for claim in facts.around.claims if harmful else ():
+        if claim.deleting:
+            detail = (
+                f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "
+                f"running pod when it starts ({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+            )
+        elif claim.unread:
+            detail = (
+                f"its claim {claim.name} cannot be read with the kubelet's credentials ({claim.unread}), and kubelet "
+                f"{harmful[0]} unmounts volumes whose claim it cannot read when it starts"
+            )
+        else:
+            continue
+        yield claim.pod, detail
+
+
+@check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)
+def volumes_are_attached(facts: NodeFacts) -> Iterator[Found]:
+    """Every volume that the node reports as in use is attached to it, where a controller attaches volumes."""
+    annotations = (facts.node.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(ATTACHED_BY_CONTROLLER) != "true":
+        return
+    status = facts.node.get("status") or {}
+    attached = {str(volume.get("name")) for volume in status.get("volumesAttached") or () if isinstance(volume, dict)}
+    for name in status.get("volumesInUse") or ():
+        if name not in attached:
+            yield f"volume {name} is in use and not attached: it is being attached, or was detached under its pod"

@@ -1,0 +1,223 @@
+"""The agent's control of the executor: try out, start, restart, withdraw, clean up.
+
+The agent reaches the executor only through systemd and the run's directory. Once a run has its first record, only the
+executor itself can roll it back.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import RunId
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.node.bundle.bundles import Bundles
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.node import Host
+from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.report import report_of
+
+log = structlog.get_logger()
+
+CLEAN_UP_TRIES = 5
+CLEAN_UP_PAUSE = 2.0
+"""Seconds between two tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorService:
+    """Controls the executor of one node."""
+
+    host: Host
+    run_store: AgentRuns
+    bundles: Bundles
+
+    def try_out(self) -> None:
+        """Stage the bundle and check that systemd can run the executor's program, without starting a run.
+
+        Raises:
+            Refused: systemd cannot run it.
+            StepFailed: the bundle cannot be staged, or systemd does not answer.
+        """
+        root = self.bundles.stage()
+        if problem := units.try_out(self.host.files, self.host.services, root):
+            if self.unneeded():
+                self.bundles.remove()
+            raise Refused(
+                Reason.EXECUTOR_UNAVAILABLE,
+                f"systemd cannot run the executor from {root}: {problem}; see that programs may be executed there "
+                f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
+            )
+
+    def stage_bundle(self) -> None:
+        """Stage the bundle on the node, which may take a while; nothing is started.
+
+        Raises:
+            StepFailed: the bundle cannot be staged.
+        """
+        self.bundles.stage()
+
+    def hand_over(self, plan: RunPlan) -> None:
+        """Stage the bundle on the node and start the executor. Idempotent.
+
+        Raises:
+            StepFailed: the executor could not be started, or it is unknown whether it was.
+        """
+        root, kubelets = self.bundles.stage(), self._kubelets_environment(plan)
+        units.install(self.host.files, self.host.services, root, plan, kubelets)
+
+    def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
+        """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
+        if plan.kubeconfig is None:
+            return None
+        path = PurePosixPath(plan.kubeconfig)
+        try:
+            if parse(self.host.files.read(path) or b"", path.parent).program is None:
+                return None
+            return self.host.kubelet.environment(self.host.services.status(plan.swap.unit).main_pid)
+        except (ValueError, NodeUpgradeError) as error:  # an earlier hand-over may have kept it; no run depends on it
+            log.info("kubelet_environment_unknown", error=str(error))
+            return None
+
+    async def ensure_running(self, plan: RunPlan) -> None:
+        """Start the executor unless it runs; a failure is only logged."""
+        if await asyncio.to_thread(self.runs):
+            return
+        log.info("executor_starting")
+        try:
+            await asyncio.to_thread(self.hand_over, plan)
+        except NodeUpgradeError as error:
+            log.warning("executor_start_failed", error=str(error))
+
+    def handed_over(self, plan: RunPlan) -> bool:
+        """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
+
+        Raises:
+            NodeUpgradeError: systemd does not answer.
+        """
+        about_to = self.run_store.handing_over(plan.run_id)
+        return about_to and self.host.services.status(units.EXECUTOR).load_state != "not-found"
+
+    def runs(self) -> bool:
+        """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
+        try:
+            status = self.host.services.status(units.EXECUTOR)
+            return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
+        except NodeUpgradeError as error:
+            log.info("executor_status_failed", error=str(error))
+            return True
+
+    def state(self) -> str:
+        """Return the state of the executor's unit, in systemd's terms."""
+        try:
+            return units.state(self.host.services, units.EXECUTOR)
+        except NodeUpgradeError as error:
+            return str(error)
+
+    async def withdraw(self, plan: RunPlan) -> bool:
+        """Withdraw a plan that may have been handed over; if an executor has begun it, make sure that it can finish.
+
+        Returns:
+            Whether the plan was withdrawn.
+
+        Raises:
+            StepFailed: an executor may still be running.
+        """
+        if await asyncio.to_thread(self._withdraw, plan.run_id, plan.swap.unit):
+            if not self._is_needed_by_others(plan.run_id):
+                for path in plan.temporary(keeping_old=False):
+                    await asyncio.to_thread(self.host.files.remove, PurePosixPath(path))
+            return True
+        await self.ensure_running(plan)
+        return False
+
+    async def forget(self, run: RunId, kubelet_unit: str) -> None:
+        """Make sure that no executor ever begins an earlier plan for this node, which is outdated.
+
+        Raises:
+            StepFailed: an executor may still be running.
+        """
+        if await asyncio.to_thread(self._withdraw, run, kubelet_unit):
+            log.info("unstarted_plan_removed", run=run)
+        else:
+            await self.ensure_running(self.run_store.require_plan(run))
+
+    def _withdraw(self, run: RunId, kubelet_unit: str) -> bool:
+        if self.run_store.read_journal(run).records:
+            return False
+        if not self._is_needed_by_others(run):
+            units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+        try:
+            self.run_store.discard(run)
+        except Inconsistent as error:
+            log.info("run_withdrawal_too_late", why=str(error))
+            return False
+        return True
+
+    async def clean_up(self, plan: RunPlan) -> None:
+        """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
+
+        The executor does the same at its end, unless it is killed or stopped before. What fails is tried again, since
+        a timer may start a unit while it is being stopped; what then remains is removed by the next run.
+        """
+        for left in reversed(range(CLEAN_UP_TRIES)):
+            try:
+                await asyncio.to_thread(self._clean_up, plan)
+            except NodeUpgradeError as error:
+                log.warning("cleanup_incomplete", error=str(error), tries_left=left)
+            else:
+                return
+            if left:
+                await asyncio.sleep(CLEAN_UP_PAUSE)
+
+    def _clean_up(self, plan: RunPlan) -> None:
+        if self._is_needed_by_others(plan.run_id):
+            return
+        units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
+        ended = report_of(self.run_store.read_journal(plan.run_id))
+        keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
+        for path in plan.temporary(keeping_old=keeping_old):
+            self.host.files.remove(PurePosixPath(path))
+        self.bundles.retire()
+
+    def rest(self, kubelet_unit: str) -> None:
+        """Make sure that no executor is still cleaning up after an earlier attempt, and finish that.
+
+        It would remove what is staged next, and what it has left would look like somebody else's change.
+
+        Raises:
+            Refused: another run is under way.
+            StepFailed: the executor may still be running.
+        """
+        if not self.unneeded():
+            raise not_over("another executor has begun just now, or a journal cannot be read")
+        if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
+            units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+
+    def unneeded(self) -> bool:
+        """Report whether no run on the node needs what is staged."""
+        return not self._is_needed_by_others(None)
+
+    def _is_needed_by_others(self, run: RunId | None) -> bool:
+        """Report whether another run is under way, which needs units and staged program; true if that is unknown."""
+        try:
+            return self.run_store.begun() not in {None, run}
+        except Inconsistent as error:
+            log.warning("cleanup_skipped", error=str(error))
+            return True
+
+
+def not_over(why: Inconsistent | str) -> Refused:
+    """Return the refusal for an earlier run on the node that is not over."""
+    return Refused(
+        Reason.ROLLBACK_FAILED,
+        f"an earlier run on this node is not over: {why}; put the node in order by hand, "
+        f"then remove the run's directory below {RUNS}",
+    )

@@ -1,0 +1,101 @@
+"""The executor's entry point on the host: ``python -m nodeupgrade.node.executor.process``, started by systemd.
+
+It has no API credentials and does not use the network. It follows a plan and keeps a journal. If it is killed at any
+moment, it continues when it is started again.
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from nodeupgrade.api.values import RunId
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.logs import log_to_stderr
+from nodeupgrade.node import exit_codes
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.failpoints.interruption import failpoints
+from nodeupgrade.node.host.systemd.notify import notify_ready
+from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock
+from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import progress_limit
+from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
+from nodeupgrade.node.wiring import node_on_host
+
+log = structlog.get_logger()
+
+EXIT_BUSY = 0
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Carry the unfinished run to its end, if there is one; with TRY_OUT, only show that this program can run."""
+    if units.TRY_OUT in arguments:
+        return exit_codes.EXIT_ABLE
+    runs = RunStore(Path(RUNS))
+    try:
+        unfinished = runs.unfinished()
+    except Inconsistent as error:
+        notify_ready()
+        log.critical("cannot tell whether a run is unfinished", error=str(error))
+        return exit_codes.EXIT_NEEDS_A_HUMAN
+    if unfinished is None:
+        notify_ready()
+        log.info("no_unfinished_run")
+        return 0
+    try:
+        return _carry_out(runs, unfinished)
+    except BusyError as error:
+        log.info("executor_busy", error=str(error))
+        return EXIT_BUSY
+    except Inconsistent as error:
+        log.critical("stopped: a human is needed", run=unfinished, error=str(error))
+        runs.report_trouble(unfinished, str(error))
+        return exit_codes.EXIT_NEEDS_A_HUMAN
+    finally:
+        notify_ready()
+
+
+def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
+    plan = runs.require_plan(run)
+    with Watchdog(os.environ) as watchdog:
+        watchdog.allow(progress_limit.longest_silence(plan.limits))
+        return _watched(runs, run, plan, watchdog)
+
+
+def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
+    host = node_on_host(plan)
+    node = replace(
+        host,
+        clock=WatchedClock(host.clock, watchdog),
+        abort=lambda: runs.abort_requested(run),
+        deleted_pods=lambda: runs.ask_for_deleted_pods(run),
+        newcomers=lambda: runs.ask_for_newcomers(run),
+        rescue=lambda: runs.rescue(run),
+        go_on=lambda: runs.go_on(run),
+        failpoint=failpoints(os.environ, watchdog.progress),
+    )
+    with runs.open_journal(run) as store:
+        if runs.read_plan(run) is None:
+            log.info("run_withdrawn", run=run)
+            return 0
+        fence_after_reboot(node, plan, store.load())
+        notify_ready()
+        log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
+        gc.freeze()  # present objects stay; collecting them would take 10 ms, perhaps while no kubelet runs
+        report = NodeRun(
+            node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
+        ).carry_out()
+    log.info("run_finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
+    return 0
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    sys.exit(main(sys.argv[1:]))

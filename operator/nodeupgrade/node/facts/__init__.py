@@ -1,0 +1,1 @@
+"""Gathers what is on a node before anything is decided. Changes nothing."""

@@ -1,0 +1,52 @@
+"""Gather what the admission of pods depends on."""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout
+from nodeupgrade.node.checks.facts import HostFacts
+from nodeupgrade.node.checks.pod_security import has_user_namespace, seccomp_profiles
+from nodeupgrade.node.host.files.files import FilesView
+
+APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
+APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
+NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+KUBELETS_OWN = "kubelet.sock"
+"""The socket at which device plugins register; theirs are beside it."""
+
+
+def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> HostFacts:
+    """Gather the properties of the host that the admission of these pods depends on."""
+    root = PurePosixPath(layout.root)
+    seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
+    named = {name for pod in pods for name in seccomp_profiles(pod)}
+    records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
+    profiles = files.read(APPARMOR_PROFILES)
+    plugins = (path.name for path in files.sockets_in((root / DEVICE_STATE).parent))
+    return HostFacts(
+        apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
+        profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
+        device_plugins=frozenset(plugins) - {KUBELETS_OWN},
+        numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
+        namespaces={uid: data for uid, data in records.items() if data is not None},
+    )
+
+
+def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
+    """Return what the kubelet noted of a pod's user namespace; no UID leads anywhere else."""
+    uid = pod.ref.uid
+    return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
+
+
+def _profiles(text: str) -> frozenset[str]:
+    """Parse names from lines such as ``docker-default (enforce)``."""
+    return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
+
+
+def _count(listed: str) -> int:
+    """Count the entries of a list such as ``0-1,3``; at least one."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))

@@ -1,0 +1,310 @@
+"""Gather all facts about a node, at one time. Changes nothing."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.json import Json, read_record
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.cluster.agent_pods import agents_of
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import Refused, StepFailed, Transient
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.flags import Arguments, adapt
+from nodeupgrade.kubelet.layout import (
+    KubeletLayout,
+    config_directory,
+    read_layout,
+    require_absolute_paths,
+)
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.node import own_places
+from nodeupgrade.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.node.checks.files import FilesFound
+from nodeupgrade.node.checks.kubelet import kubelet_is_managed
+from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.node.checks.traffic import Clients, Traffic
+from nodeupgrade.node.facts import admission, host, kubelet_files
+from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_by
+from nodeupgrade.node.facts.next_start import StartWithFiles
+from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
+from nodeupgrade.node.facts.runtime import find as runtime_found_on
+from nodeupgrade.node.facts.runtime import find_socket, unit_of
+from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.host.systemd.unit_start import UnitStart
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import ReadOnlyNode
+from nodeupgrade.node.own_places import STATE_DIRECTORY, program_place
+from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
+from nodeupgrade.node.plan.request import RunRequest
+from nodeupgrade.node.running_kubelet.kubelet import Kubelet
+from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
+from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+
+UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+SEARCHED = tuple(
+    PurePosixPath(directory)
+    for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+)
+"""Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningKubelet:
+    """The running kubelet: its unit, program and arguments."""
+
+    unit: UnitStatus
+    program: PurePosixPath | None
+    words: tuple[str, ...]
+    runtime: str = ""  # name of its runtime, as the Node reports it; empty if nobody asked
+
+
+def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
+    """Find the kubelet's process and program.
+
+    Raises:
+        Refused: the unit does not exist or does not run.
+    """
+    status = services.status(unit)
+    if not status.running:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER,
+            f"unit {unit} is {status.load_state} and {status.active_state}; the kubelet must run as this unit "
+            "(spec.kubelet.unit names another one)",
+            check=kubelet_is_managed.name,
+        )
+    words = kubelet.arguments(status.main_pid)
+    return RunningKubelet(unit=status, program=kubelet.executable(status.main_pid), words=words[1:])
+
+
+def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
+    """Read the running kubelet's configuration.
+
+    Raises:
+        Refused: its configuration file cannot be read.
+    """
+    try:
+        require_absolute_paths(Configured(words=running.words))
+        paths = config_files(files, running.words)
+        configs = (data for path in paths if (data := files.read(path)) is not None)
+        return read_layout(running.words, *configs, runtime=running.runtime)
+    except ValueError as error:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
+        ) from error
+
+
+def gather(
+    node: ReadOnlyNode,
+    running: RunningKubelet,
+    request: RunRequest,
+    *,
+    node_object: Json,
+    pods: Iterable[Json],
+    clients: Clients,
+    then: StartWithFiles | None = None,
+) -> NodeFacts:
+    """Gather everything that the checks and the plan need; ``then`` is another start of the new kubelet than now."""
+    then = then or StartWithFiles(files=node.files, words=running.words)
+    starting = replace(running, words=then.words)
+    views = tuple(parse_pod(pod) for pod in pods)
+    began = node.clock.monotonic()
+    inventory = node.runtime.inventory(full=True)
+    listing_seconds = node.clock.monotonic() - began
+    stored = _stored(node, inventory)
+    kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
+    unit = _runtime_unit(node, runtime)
+    runtime_found, runtime_start = runtime_found_on(node, unit, runtime, running.program)
+    layout = kubelet_layout(then.files, starting)
+    return NodeFacts(
+        node=node_object,
+        pods=views,
+        spec=request.spec,
+        kubelet=kubelet,
+        runtime=runtime,
+        runtime_unit=unit,
+        inventory=inventory,
+        stored=stored,
+        hazards=node.runtime.restart_hazards(
+            RuntimeAtWork(
+                info=runtime,
+                unit=unit,
+                inventory=inventory.without(agents_of(request.run_id, views)),
+                listing_seconds=listing_seconds,
+            )
+        ),
+        tuning=node.runtime.restart_tuning(unit),
+        clients=node.runtime.clients(inventory, runtime.process),
+        host=admission.look_at_admission(node.files, layout, views),
+        runtime_found=runtime_found,
+        socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
+        kubelet_start=_kubelet_start(running, then),
+        runtime_start=runtime_start,
+        now=node.clock.now(),
+        state_free_bytes=min(node.files.usage(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
+        readiness=Readiness(
+            current=kubelet.current,
+            target=request.spec.target,
+            layout=layout,
+            dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments, then),
+            units=(running.unit, unit),
+            unchangeable=kubelet_files.unchangeable(node.files, running.program, layout),
+            mounted=kubelet_files.mounted(node.files, running.program, layout),
+            runtime=runtime,
+            cgroup_driver=cgroup_driver(node.files, inventory),
+            cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
+            state=kubelet_files.state(node.files, layout),
+            read_only=kubelet_files.read_only(node.files, *_written_to(running)),
+            unfit_for_programs=own_places.unfit_for_programs(node.files),
+            volatile=_volatile(node.files, running),
+            host=host.look_at_host(node, then.files, layout, runtime, node_object),
+            down_budget=request.spec.verify.kubelet_down_budget,
+        ),
+        traffic=Traffic(
+            pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
+        ),
+        files=_files(node, running, kubelet.current, layout, then) if request.files else None,
+        own_uids=read_record(node.files.read(RECORD), OwnUids()),
+        programs=_programs(node.files, (running.unit, unit)),
+    )
+
+
+def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
+    """Return how the kubelet is to be started, with the configuration that it will read."""
+    run = run_by(then.files, running.unit, running.program)
+    directory = config_directory(then.words)
+    more = (*then.changed, *map(str, then.configuration), *run)
+    return read_start(then.files, running.unit, more, () if directory is None else (directory,))
+
+
+def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
+    """Find the programs that units name without a path; those of units that say where to look are not looked for."""
+    searched = () if any(unit.search_path for unit in units) else SEARCHED
+    bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
+    places = {name: [directory / name for directory in searched if name] for name in bare}
+    return {name: next((str(path) for path in paths if files.executable(path)), "") for name, paths in places.items()}
+
+
+def _files(
+    node: ReadOnlyNode,
+    running: RunningKubelet,
+    current: KubeletVersion | None,
+    after: KubeletLayout,
+    then: StartWithFiles,
+) -> FilesFound:
+    """Return what the files change, and whether the old kubelet would start with the old ones."""
+    back = None
+    if running.program is not None and then.changed:
+        as_now = StartWithFiles(files=node.files, words=running.words)
+        back = dry_run(node, running.program, as_now, pid=running.unit.main_pid)
+    return FilesFound(
+        found=then.found,
+        unit=running.unit.name,
+        current=current,
+        before=kubelet_layout(node.files, running),
+        after=after,
+        way_back=back,
+    )
+
+
+def _tried(
+    node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments, then: StartWithFiles
+) -> str | None:
+    """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
+    if isinstance(request.replacement, Finding):
+        return None
+    then = replace(then, words=arguments.words)
+    return dry_run(node, request.replacement.program, then, pid=running.unit.main_pid)
+
+
+def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
+    programs = () if running.program is None else (running.program.parent,)
+    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
+
+
+def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
+    """Return the directories without which a run cannot be ended after a boot, and which a boot empties.
+
+    If it empties that of the kubelet's program as well, nothing of the run is left.
+    """
+    if running.program is None or own_places.volatile(files, (running.program.parent,)):
+        return ()
+    needed = dict.fromkeys((UNIT_DIRECTORY, STATE_DIRECTORY, program_place(files)))
+    return own_places.volatile(files, needed)
+
+
+def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:
+    """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
+    unit = unit_of(node, runtime)
+    return replace(unit, bound_by=tuple(name for name in unit.bound_by if not node.services.status(name).down))
+
+
+def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
+    try:
+        images = node.runtime.before_images(container.id for container in inventory.running())
+    except StepFailed as error:
+        raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+    return {container_id: image.hashes for container_id, image in images.items()}
+
+
+def _real(files: FilesView, program: str) -> str | None:
+    path = files.real(PurePosixPath(program)) if program.startswith("/") else None
+    return None if path is None else str(path)
+
+
+def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
+    program = running.program
+    found = request.replacement
+    current = None if program is None else version_of(node.kubelet, program)[0]
+    known = KubeletFacts(
+        unit=running.unit,
+        program=None if program is None else str(program),
+        started=_real(node.files, running.unit.program),
+        words=running.words,
+        current=parsed(current),
+        since=node.kubelet.started(running.unit.main_pid),
+        before=None if program is None else node.files.digest(program),
+        arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
+        free_bytes=node.files.usage(STATE_DIRECTORY if program is None else program.parent).free,
+    )
+    if isinstance(found, Finding):
+        return replace(known, missing=found)
+    version, output = version_of(node.kubelet, found.program)
+    arguments, status, complaint = accepted_arguments(node.kubelet, running.words, request, found.program)
+    return replace(
+        known,
+        staged_version=version,
+        staged_output=output,
+        staged_is_elf=node.kubelet.is_elf(found.program),
+        after=found.digest,
+        arguments=arguments,
+        arguments_status=status,
+        arguments_output=complaint,
+        free_bytes=known.free_bytes - found.takes,
+    )
+
+
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
+
+
+def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
+    """Return the version that a program reports, and everything that it printed."""
+    try:
+        status, output = kubelet.version_output(program)
+    except Transient as error:
+        return "", str(error)
+    said = VERSION_LINE.search(output) if status == 0 else None
+    return said.group(1) if said else "", output
+
+
+def parsed(text: str | None) -> KubeletVersion | None:
+    """Return a version that a program reports; ``None`` if it reports none that is understood."""
+    try:
+        return KubeletVersion.parse(text) if text else None
+    except UnsupportedKubelet:
+        return None

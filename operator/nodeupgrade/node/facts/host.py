@@ -1,0 +1,97 @@
+"""Gather what a starting kubelet reads of its host. Changes nothing."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.clock_offset import ahead
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.node.checks.credentials import named_in
+from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
+from nodeupgrade.node.facts.credentials import identity
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.node import ReadOnlyNode
+from nodeupgrade.node.runtimes.description import RuntimeInfo
+
+SWAPS = PurePosixPath("/proc/swaps")
+KERNEL = PurePosixPath("/proc/sys")
+MEMINFO = PurePosixPath("/proc/meminfo")
+INOTIFY = KERNEL / "fs/inotify/max_user_instances"
+ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def look_at_host(
+    node: ReadOnlyNode, then: FilesView, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json
+) -> StartingHost:
+    """Return what the kubelet with these settings would read, of files as they are then.
+
+    Its client certificate is judged by the API server, and so by the API server's clock.
+    """
+    files, settings = node.files, layout.settings
+    by_server = node.clock.now() - (ahead(node_object) or timedelta())
+    return StartingHost(
+        swaps=files.read(SWAPS),
+        kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
+        disks=dict(_disks(files, settings, runtime)),
+        credential_providers=_credential_providers(then, settings),
+        identity=identity(files, layout, by_server),
+        inotify=_inotify(node),
+        online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
+        memory=dict(_meminfo(files)),
+    )
+
+
+def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
+    """Yield what /proc/meminfo says, in bytes; lines without a unit are numbers of something."""
+    for line in (files.read(MEMINFO) or b"").decode(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        match value.split():
+            case [number, "kB"] if number.isdecimal():
+                yield name, int(number) * 1024
+            case [number] if number.isdecimal():
+                yield name, int(number)
+
+
+def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
+    most = (node.files.read(INOTIFY) or b"").strip()
+    return (node.kubelet.inotify_instances(), int(most)) if most.isdigit() else None
+
+
+def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
+    root = settings.flag("root-dir") or DEFAULT_ROOT
+    yield ("nodefs", root), files.usage(PurePosixPath(root))
+    images = runtime.images or (None if runtime.places is None else runtime.places.root)
+    if images is not None:
+        yield ("imagefs", images), files.usage(PurePosixPath(images))
+
+
+def _credential_providers(files: FilesView, settings: Configured) -> CredentialProviders | None:
+    named = settings.flag("image-credential-provider-config")
+    directory = settings.flag("image-credential-provider-bin-dir")
+    if not named or not directory:
+        return None
+    found = _configuration(files, PurePosixPath(named))
+    names = {name for data in found.values() for name in named_in(data)}
+    usable = {name for name in names if "/" not in name and _is_program(files, PurePosixPath(directory) / name)}
+    return CredentialProviders(directory=directory, files=found, executable=frozenset(usable))
+
+
+def _configuration(files: FilesView, path: PurePosixPath) -> Mapping[str, bytes | None]:
+    """Return the file, or those in the directory, that a kubelet reads."""
+    try:
+        return {str(path): files.read(path)}
+    except StepFailed:  # a directory
+        return {str(each): files.read(each) for each in files.list(path) if each.suffix in SUFFIXES}
+
+
+def _is_program(files: FilesView, path: PurePosixPath) -> bool:
+    try:
+        return files.executable(path)
+    except StepFailed:
+        return False

@@ -1,0 +1,35 @@
+"""Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
+
+from pathlib import PurePosixPath
+
+from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
+from nodeupgrade.node.facts.static_pod_manifests import paths
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
+from nodeupgrade.node.own_places import mounts
+
+
+def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
+    """Return the immutable paths among those a run changes: the program, its directory, and static pod manifests."""
+    changed = [] if program is None else [program, program.parent]
+    if layout.manifests is not None:
+        changed += [PurePosixPath(layout.manifests), *paths(files, layout)]
+    return tuple(str(path) for path in changed if files.immutable(path))
+
+
+def mounted(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
+    """Return the mount points among the files that a run replaces: the program, and static pod manifests."""
+    table, replaced = mounts(files), [*([] if program is None else [program]), *paths(files, layout)]
+    return tuple(str(path) for path in replaced if is_mount_point(table, path))
+
+
+def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
+    """Return the directories that are mounted read-only on the host."""
+    table = mounts(files)
+    return tuple(str(directory) for directory in directories if is_read_only(table, directory))
+
+
+def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    """Return the content of the kubelet's state files, by their path below its root directory."""
+    found = {name: files.read(PurePosixPath(layout.root) / name) for name in READ_AT_START}
+    return {name: data for name, data in found.items() if data is not None}

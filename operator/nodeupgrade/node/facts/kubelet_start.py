@@ -1,0 +1,79 @@
+"""What the next start of the kubelet's unit would read, with the files of the run in place."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.kubelet.layout import config_directory, is_drop_in
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.node.checks.units import paths_in, script_of
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching
+from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
+from nodeupgrade.node.host.systemd.units import UnitStatus
+
+IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
+"""Where a command may find other content each time."""
+SCRIPTS = frozenset({".sh", ".bash", ".py", ".pl"})
+"""Files that are run by a program of their own, and need not be executable."""
+
+
+def read_start(
+    files: FilesView, unit: UnitStatus, more: Iterable[str] = (), directories: Iterable[str] = ()
+) -> UnitStart:
+    """Return how a unit would be started now, with more files, and directories in which its program looks for such."""
+    named = (*unit_files(unit), *environment_files(files, unit), *more)
+    content = {path: files.read(PurePosixPath(path)) for path in named if not is_pattern(path)}
+    found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
+    for path in filter(is_pattern, named):
+        found[path] = " ".join(_matching(files, path))
+    for directory in directories:
+        found[f"{directory}/"] = " ".join(path.name for path in files.list(PurePosixPath(directory)))
+    return UnitStart(unit=unit.name, program=unit.program, commands=unit.commands, files=found)
+
+
+def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:
+    """Yield the programs and scripts on a disk that a unit's other commands run, as far as their lines name them.
+
+    Not the program of the kubelet, which the run itself exchanges.
+    """
+    for path, is_script in ((path, path == script_of(c)) for c in unit.commands for path in paths_in(c)):
+        at = PurePosixPath(path)
+        if not at.is_absolute() or any(at.is_relative_to(place) for place in IN_MEMORY):
+            continue
+        real = files.real(at)
+        if real not in {None, exchanged} and (is_script or at.suffix in SCRIPTS or files.executable(at)):
+            yield path
+
+
+def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
+    """Return the files that a unit's environment is read from; of a pattern, those that there are."""
+    found = (_matching(files, name) if is_pattern(name) else (name,) for name, _ in unit.environment_files)
+    return tuple(path for paths in found for path in paths)
+
+
+def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
+    """Return the files that a pattern stands for; ``walk`` finds links to files, too."""
+    return matching(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
+
+
+def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
+    """Return the configuration files that a kubelet with this command line reads, in order."""
+    paths = [PurePosixPath(path) for path in (Configured(words=words).flag("config"),) if path]
+    if (directory := config_directory(words)) is not None:
+        paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
+    return paths
+
+
+def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitStart:
+    """Read again everything that was read for the plan; a file that vanished or appeared is a difference."""
+    own = set(unit_files(unit))
+    rest = [path for path in planned.files if path not in own]
+    now = read_start(
+        files,
+        unit,
+        (path for path in rest if not path.endswith("/")),
+        (path.removesuffix("/") for path in rest if path.endswith("/")),
+    )
+    return replace(now, digest=planned.digest)

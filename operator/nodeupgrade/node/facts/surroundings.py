@@ -1,0 +1,123 @@
+"""Gather what surrounds the kubelet on its host. Changes nothing."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.run_settings import PackagePolicy
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
+from nodeupgrade.node.checks.other_tools import INSTALLERS
+from nodeupgrade.node.checks.volumes import heeds_deletion
+from nodeupgrade.node.facts.as_kubelet import read_claims
+from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
+from nodeupgrade.node.host.files.mounts import holder
+from nodeupgrade.node.host.packages.dpkg import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import HostView
+from nodeupgrade.node.own_places import mounts
+
+HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
+"""The agent's pod is in the host's network, and so in the host's UTS namespace."""
+NETWORKS = PurePosixPath("/etc/cni/net.d")
+SELINUX = PurePosixPath("/sys/fs/selinux/enforce")
+MARKING_CHAIN = b"KUBE-MARK-MASQ"
+PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
+"""Units that run only while packages are upgraded."""
+RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
+LOCKS = tuple(
+    PurePosixPath("/etc") / name
+    for name in (
+        *("dnf/plugins/versionlock.list", "yum/pluginconf.d/versionlock.list", "dnf/versionlock.toml"),
+        *("dnf/dnf.conf", "yum.conf"),
+    )
+)
+REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
+INIT = "1"
+
+
+def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
+    """Gather the facts about the host, and the volumes on it, that are not known yet."""
+    files, unit, status = host.files, facts.kubelet.unit, host.services.status
+    table = mounts(files)
+    mount = holder(table, PurePosixPath(facts.readiness.layout.root))
+    package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
+    return Surroundings(
+        ends_all=not unit.spares_others,
+        systemd=host.services.version(),
+        hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
+        filesystem="" if mount is None else mount.kind,
+        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and not status(name).down),
+        daemons=tuple(_daemons(files, unit)),
+        package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),
+        installers=tuple(name for name in INSTALLERS if status(name).fragment_path),
+        marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
+        cgroups=pod_cgroups(files, table, facts),
+        package=package,
+        package_assumed=assumed,
+        dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
+        mounted=mounted_volumes(table),
+        claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
+        selinux=(files.read(SELINUX) or b"").strip() == b"1",
+    )
+
+
+def _is_to_hold(package: Package | None, facts: NodeFacts) -> bool:
+    to_hold = package is not None and package.manager == DPKG and not package.held
+    return to_hold and facts.spec.kubelet.package is PackagePolicy.HOLD
+
+
+def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
+    """Return the package that a program belongs to, and whether that is assumed; without a package manager, none."""
+    files, program = host.files, PurePosixPath(path)
+    status = files.read(STATUS) or b""
+    if status.strip():  # dpkg may be a mere tool where rpm manages the system, and has no package then
+        listed = (path for path in files.list(INFO) if path.suffix == ".list")
+        lists = ((path, files.read(path) or b"") for path in listed)
+        return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status), False
+    if not any(files.list(database) for database in RPM):
+        return None, False
+    repositories = (path for path in files.list(REPOSITORIES) if path.suffix == ".repo")
+    locks = [files.read(path) or b"" for path in (*LOCKS, *repositories)]
+    owners = _rpm_owners(host, program)
+    if owners is None:
+        return owner_by_rpm(assumed_owners(program), locks), True
+    return owner_by_rpm(owners, locks), False
+
+
+def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | None:
+    """Ask rpm for the owners of a program under each of its names; ``None`` if it does not tell for any of them."""
+    names = (name for name in sorted(listed_as(program)) if name == program or host.files.real(name) == program)
+    found: list[str] = []
+    for name in names:
+        if (owners := host.packages.rpm_owners(name)) is None:
+            return None
+        found += owners
+    return tuple(dict.fromkeys(found))
+
+
+def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
+    """Yield the processes in the unit's cgroup that init has adopted, because their parent has ended."""
+    if not unit.control_group:
+        return
+    group = unit.control_group.lstrip("/")
+    lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
+    for pid in next((listed for listed in lists if listed), b"").decode(errors="replace").split():
+        if int(pid) == unit.main_pid:
+            continue
+        name, parent = _name_and_parent(files, pid)
+        if parent == INIT:
+            yield f"{name} ({pid})"
+
+
+def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
+    """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
+    try:
+        text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
+    except StepFailed:  # it ends while it is read
+        return "", ""
+    head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
+    fields = tail.split()
+    return head.partition("(")[2], fields[1] if len(fields) > 1 else ""

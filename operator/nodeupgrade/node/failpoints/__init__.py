@@ -1,0 +1,1 @@
+"""Named places where a test interrupts a run."""

@@ -1,0 +1,1 @@
+"""The node's host: files, processes, systemd, packages."""

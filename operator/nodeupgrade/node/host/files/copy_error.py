@@ -1,0 +1,5 @@
+"""Why a file that somebody else names cannot be copied."""
+
+
+class CopyError(Exception):
+    """A file cannot be copied; the message says why."""

@@ -1,0 +1,91 @@
+"""Files on one node. All paths are absolute paths on the node."""
+
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from nodeupgrade.api.values import Digest
+from nodeupgrade.node.host.files.entries import FileEntry
+from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+
+
+class FilesView(Protocol):
+    """Reads files without changing any.
+
+    Every method raises StepFailed (chained from the OSError) on failure.
+    """
+
+    def read(self, path: PurePosixPath) -> bytes | None:
+        """Return the content; ``None`` if there is no such file."""
+
+    def digest(self, path: PurePosixPath) -> Digest | None:
+        """Return the SHA-256 of the content; ``None`` if there is no such file."""
+
+    def size(self, path: PurePosixPath) -> int | None:
+        """Return the size in bytes; ``None`` if there is no such file."""
+
+    def stamp(self, path: PurePosixPath) -> str | None:
+        """Return a value that changes whenever the file is replaced or written to; ``None`` if there is no such file.
+
+        Does not read the file. Hard links do not affect it.
+        """
+
+    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the regular files in a directory, sorted; empty if there is no such directory."""
+
+    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the regular files and symbolic links in and below a directory, sorted by name."""
+
+    def real(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path, without symbolic links, of the regular file that a path leads to; ``None`` if to none."""
+
+    def changed(self, path: PurePosixPath) -> float | None:
+        """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
+
+        Changes along its path count too, such as a symbolic link that now points elsewhere.
+        """
+
+    def immutable(self, path: PurePosixPath) -> bool:
+        """Report whether a file or directory is immutable, even for root; False if it does not exist."""
+
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path of a socket without symbolic links; ``None`` if the path does not lead to a socket."""
+
+    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the sockets in a directory, sorted; empty if there is no such directory."""
+
+    def usage(self, path: PurePosixPath) -> DiskUsage:
+        """Return how full the filesystem is that holds ``path``."""
+
+    def entry(self, path: PurePosixPath) -> FileEntry | None:
+        """Return what is at a path itself, without following a symbolic link there; ``None`` if there is nothing."""
+
+    def executable(self, path: PurePosixPath) -> bool:
+        """Report whether a path leads to a regular file that its owner may execute."""
+
+
+class Files(FilesView, Protocol):
+    """Crash-safe file operations: after a power failure, each has either happened completely or not at all.
+
+    Every method raises StepFailed (chained from the OSError) on failure.
+    """
+
+    def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
+        """Replace a file atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
+
+        An existing file keeps its mode, owner and extended attributes. Missing parent directories are created.
+        """
+
+    def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Copy content, mode, owner and extended attributes; the target appears atomically."""
+
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
+        """Give ``target`` the mode, owner and extended attributes of ``pattern``; ``mode`` overrides the first."""
+
+    def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Replace ``target`` with ``source`` by link and rename; ``source`` stays. Needs the same filesystem."""
+
+    def remove(self, path: PurePosixPath) -> None:
+        """Remove a file, if it exists."""
+
+    def tidy(self, path: PurePosixPath) -> None:
+        """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""

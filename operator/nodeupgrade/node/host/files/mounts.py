@@ -1,0 +1,100 @@
+"""Look up mounts and their options in a node's mount table."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_FIELDS = 6
+"""Fields of every line before the optional ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mount."""
+
+    number: str  # by which other mounts name it
+    parent: str  # number of the mount on which it is mounted
+    point: PurePosixPath
+    options: frozenset[str]  # those of the mount and of its filesystem
+    kind: str  # type of the filesystem, for example ``ext4``
+    source: tuple[str, PurePosixPath]  # device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``
+
+    @property
+    def upper(self) -> PurePosixPath | None:
+        """Return the directory that an overlay writes to; ``None`` if it is no overlay, or cannot be written to."""
+        named = (option.removeprefix("upperdir=") for option in self.options if option.startswith("upperdir="))
+        return next(map(_unescaped, named), None)
+
+
+def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether the filesystem of a path is mounted read-only. See has_option for the arguments."""
+    return has_option("ro", mountinfo, path)
+
+
+def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether the filesystem of a path is mounted with an option such as ``noexec``.
+
+    Args:
+        mountinfo: content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace.
+        path: absolute, without symbolic links.
+    """
+    mount = holder(mountinfo, path)
+    return mount is not None and option in mount.options
+
+
+def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
+    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments.
+
+    It is found as the kernel finds it, from the root on: a mount whose mount point is hidden by another one does not
+    count, whatever its place in the table. Mounts that were propagated to both are such.
+    """
+    left = [mount for mount in mounts(mountinfo) if path.is_relative_to(mount.point)]
+    numbers = {mount.number for mount in left}
+    reached = [mount for mount in left if mount.parent not in numbers - {mount.number}]
+    found: Mount | None = None
+    while reached:
+        # Of several on one mount point the last one counts.
+        found = min(reversed(reached), key=lambda mount: len(mount.point.parts))
+        left.remove(found)
+        reached = [mount for mount in left if mount.parent == found.number]
+    return found
+
+
+def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
+    """Report whether something is mounted at exactly this path. See has_option for the arguments."""
+    mount = holder(mountinfo, path)
+    return mount is not None and mount.point == path
+
+
+def mounts(mountinfo: str) -> Iterator[Mount]:
+    """Yield all mounts that can be parsed. See has_option for the argument."""
+    for line in mountinfo.splitlines():
+        mount, _, filesystem = line.partition(" - ")
+        fields, of_filesystem = mount.split(" "), filesystem.split(" ")
+        if len(fields) >= _FIELDS:
+            yield Mount(
+                number=fields[0],
+                parent=fields[1],
+                point=_unescaped(fields[4]),
+                options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
+                kind=of_filesystem[0],
+                source=(fields[2], _unescaped(fields[3])),
+            )
+
+
+def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
+    """Return the filesystem that holds a path, and the path in it: the same in every mount namespace.
+
+    ``None`` if no mount holds it. See has_option for the arguments.
+    """
+    mount = holder(mountinfo, path)
+    if mount is None:
+        return None
+    device, root = mount.source
+    return device, root / path.relative_to(mount.point)
+
+
+def _unescaped(path: str) -> PurePosixPath:
+    return PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), path))

@@ -1,0 +1,1 @@
+"""Packages of the host, as dpkg and rpm record them."""

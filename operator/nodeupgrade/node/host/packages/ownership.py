@@ -1,0 +1,89 @@
+"""To which package a program belongs, from the databases of dpkg and rpm."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from nodeupgrade.node.host.packages.dpkg import DPKG, HELD, RPM, Package, record_of
+
+MERGED = ("bin", "sbin", "lib", "lib64")
+"""Directories of / that are links into /usr on most systems; a package may list its files under either name."""
+LOCAL = PurePosixPath("/usr/local")
+KUBELET = "kubelet"
+"""The name of the package in rpm repositories of Kubernetes and its distributions."""
+
+
+def listed_as(program: PurePosixPath) -> frozenset[PurePosixPath]:
+    """Return the names under which a package may list a program."""
+    top = program.parts[1] if len(program.parts) > 1 else ""
+    if top in MERGED:
+        return frozenset({program, PurePosixPath("/usr") / program.relative_to("/")})
+    if top == "usr" and len(program.parts) > 2 and program.parts[2] in MERGED:
+        return frozenset({program, PurePosixPath("/") / program.relative_to("/usr")})
+    return frozenset({program})
+
+
+def owner_by_dpkg(
+    program: PurePosixPath, lists: Iterable[tuple[PurePosixPath, bytes]], diversions: bytes, status: bytes
+) -> Package | None:
+    """Return the package that a program belongs to, from dpkg's own files.
+
+    Args:
+        lists: each package's list of files: ``info/NAME[:ARCHITECTURE].list``.
+        diversions: three lines for each file that packages install elsewhere: its name, the other name, by whom.
+        status: what dpkg knows of every package; one that is not on record is not held.
+    """
+    names = listed_as(program)
+    wanted = frozenset(str(name).encode() for name in names)
+    owner = next((path.name.removesuffix(".list") for path, text in lists if wanted & frozenset(text.split(b"\n"))), "")
+    diverted = diversions.splitlines()[::3]
+    if not owner or wanted & frozenset(diverted):
+        return None
+    name, _, architecture = owner.partition(":")
+    if (found := record_of(status, name, architecture)) is None:
+        return Package(manager=DPKG, name=name)
+    held = found.selection == HELD
+    return Package(manager=DPKG, name=name, version=found.version, architecture=found.architecture, held=held)
+
+
+def owner_by_rpm(owners: tuple[str, ...], locks: Iterable[bytes]) -> Package | None:
+    """Return the first of a program's packages that is not held, where rpm manages the system.
+
+    ``locks`` are lists of locked packages, and configuration in which packages are excluded.
+    """
+    texts = [text.decode(errors="replace") for text in locks]
+    packages = [Package(manager=RPM, name=name, held=any(_locks(text, name) for text in texts)) for name in owners]
+    return next((package for package in packages if not package.held), packages[0] if packages else None)
+
+
+def assumed_owners(program: PurePosixPath) -> tuple[str, ...]:
+    """Return what a program is taken to belong to where rpm manages the system and does not tell.
+
+    Outside of /usr/local, what is below /usr comes from packages.
+    """
+    system = any(name.is_relative_to("/usr") and not name.is_relative_to(LOCAL) for name in listed_as(program))
+    return (KUBELET,) if system else ()
+
+
+def _locks(text: str, package: str) -> bool:
+    """Report whether a list of locked packages, or the exclusions of a configuration, name a package."""
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        word = key.strip().lower()
+        if equals and word in {"exclude", "excludepkgs"}:
+            names = value.replace(",", " ").split()
+            if any(fnmatchcase(package, name) for name in names):
+                return True
+        if equals and word == "name" and value.strip() == f'"{package}"':  # dnf 5 keeps locks as TOML
+            return True
+        entry = line.strip()
+        if not equals and not entry.startswith(("#", "!")) and _of_a_list(entry, package):
+            return True
+    return False
+
+
+def _of_a_list(entry: str, package: str) -> bool:
+    """Report whether an entry such as ``kubelet-0:1.30.14-1.*`` locks a package, in either order of its parts."""
+    epochless = entry.partition(":")[2] if entry[:1].isdigit() else entry
+    rest = epochless.removeprefix(f"{package}-")
+    return rest != epochless and (rest[:1].isdigit() or rest[:1] == "*")

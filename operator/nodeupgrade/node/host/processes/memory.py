@@ -1,0 +1,46 @@
+"""The memory that a container uses, from its control group.
+
+The kernel is asked and not the runtime, since the answer is also needed while the runtime is being restarted.
+"""
+
+from pathlib import Path, PurePosixPath
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path = CGROUPS) -> int | None:
+    """Return the working set in bytes: what is in use, without the file cache that the kernel drops first.
+
+    Args:
+        pid: a process of the container, which may be in a group below the container's.
+        name: id of the container, which is part of its group's name.
+        proc: mount point of the procfs.
+        cgroups: where control groups are mounted.
+
+    Returns:
+        ``None`` if that cannot be told.
+    """
+    try:
+        lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()]
+        paths = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
+        if "memory" in paths:
+            group = _group(cgroups / "memory", paths["memory"], name)
+            return _working_set(group, "memory.usage_in_bytes", "total_inactive_file")
+        return _working_set(_group(cgroups, paths[""], name), "memory.current", "inactive_file")
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _group(root: Path, path: str, name: str) -> Path:
+    """Return the container's own group: the highest one whose name contains the container's."""
+    relative = PurePosixPath(path).relative_to("/")
+    for group in reversed((relative, *relative.parents)):
+        if name in group.name:
+            return root / group
+    raise ValueError(f"{path} is in no control group of {name}")
+
+
+def _working_set(group: Path, usage: str, cache: str) -> int:
+    used = int((group / usage).read_text(encoding="ascii"))
+    statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+    return max(0, used - int(statistics.get(cache, 0)))

@@ -1,0 +1,62 @@
+"""The fence: while it is up, nothing can start the unit.
+
+A runtime mask would be the obvious means, but many kubelet units are in ``/etc/systemd/system``, and a unit file
+there overrides a mask in ``/run``. So the fence is a drop-in with an assertion on a flag file. Drop-ins apply
+wherever the unit file is. Assertions block ``Restart=``, dependencies and people alike, and fail loudly. The
+drop-in is installed while the unit still runs, and stays for the whole run; putting up or lifting the fence then only
+creates or removes the flag file, which takes neither a daemon-reload nor any space, so that a kubelet can be fenced
+again where ``/run`` is full. Everything is in ``/run``, so a reboot clears it.
+See docs/decisions/units.md.
+"""
+
+import contextlib
+from pathlib import Path
+
+from nodeupgrade.node.host.systemd import fence_paths
+
+
+class Fence:
+    """The files that fence one unit.
+
+    Args:
+        unit: full name of the unit.
+        root: mount point of the node's root directory.
+    """
+
+    def __init__(self, unit: str, root: Path) -> None:
+        self.drop_in = fence_paths.drop_in(unit)
+        self._text = fence_paths.drop_in_text(unit)
+        self._drop_in_file = root / self.drop_in.relative_to("/")
+        self._flag_file = root / fence_paths.flag(unit).relative_to("/")
+
+    def prepare(self) -> bool:
+        """Write the drop-in; report whether that needs a daemon-reload."""
+        if self._drop_in_file.exists() and self._drop_in_file.read_text(encoding="ascii") == self._text:
+            return False
+        self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
+        new = self._drop_in_file.with_suffix(".new")
+        new.write_text(self._text, encoding="ascii")
+        new.replace(self._drop_in_file)
+        return True
+
+    def up(self) -> bool:
+        """Report whether the flag file exists. It takes effect once systemd has loaded the drop-in."""
+        return self._flag_file.exists()
+
+    def put_up(self) -> None:
+        """Create the flag file."""
+        self._flag_file.parent.mkdir(parents=True, exist_ok=True)
+        self._flag_file.touch()
+
+    def take_down(self) -> None:
+        """Remove the flag file."""
+        self._flag_file.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the drop-in and the directories that this leaves empty, unless the flag file exists."""
+        if self.up():
+            return
+        self._drop_in_file.unlink(missing_ok=True)
+        for directory in (self._drop_in_file.parent, self._flag_file.parent, self._flag_file.parent.parent):
+            with contextlib.suppress(OSError):
+                directory.rmdir()

@@ -1,0 +1,63 @@
+"""The service manager (systemd) of one node."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from nodeupgrade.node.host.systemd.units import UnitStatus
+
+
+class ServicesView(Protocol):
+    """Inspects units without changing any."""
+
+    def status(self, unit: str) -> UnitStatus:
+        """Return a unit's status; an unknown unit has the load_state ``not-found``."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment that every service gets."""
+
+    def version(self) -> int:
+        """Return the version of systemd, for example 252.
+
+        Raises:
+            StepFailed: it is unknown.
+        """
+
+    def shuts_down(self) -> bool:
+        """Report whether the machine is shutting down, or waits for those who asked for a delay (kubelets do)."""
+
+
+class ServiceManager(ServicesView, Protocol):
+    """Controls units. Every method is idempotent, bounded in time, and raises StepFailed on failure."""
+
+    def start(self, unit: str, *, wait: bool = True) -> None:
+        """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
+
+    def kill(self, unit: str) -> None:
+        """Kill every process of a unit; no error if it has none."""
+
+    def stop(self, unit: str, *, wait: bool = True) -> None:
+        """Stop a unit; with ``wait``, wait until no process of its main service remains."""
+
+    def restart(self, unit: str) -> None:
+        """Restart a unit, after resetting its failures, and wait for the job to finish."""
+
+    def prepare_mask(self, unit: str) -> None:
+        """Do the slow part of mask() ahead of time; the unit can still be started."""
+
+    def mask(self, unit: str) -> None:
+        """Keep the unit from starting until unmask() or a reboot."""
+
+    def unmask(self, unit: str) -> None:
+        """Let the unit be started again; an administrator's mask is not touched. What prepare_mask() did stays done."""
+
+    def remove_mask(self, unit: str) -> None:
+        """Remove what prepare_mask() left, unless the unit is masked by us; reload() makes systemd forget it."""
+
+    def log(self, unit: str) -> tuple[str, ...]:
+        """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.
+
+        Empty if the log is not available as a whole.
+        """
+
+    def reload(self) -> None:
+        """Make systemd reload unit files."""

@@ -1,0 +1,132 @@
+"""Runs ``systemctl`` and ``journalctl``, each call with a timeout, and reads what ``systemctl show`` prints."""
+
+import subprocess
+from dataclasses import KW_ONLY, dataclass
+from math import inf
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from nodeupgrade.errors import StepFailed
+
+# SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
+# intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+    "TZ": "UTC",
+    "SYSTEMD_IGNORE_CHROOT": "1",
+    "SYSTEMD_COLORS": "0",
+    "SYSTEMD_PAGER": "",
+}
+JOURNAL_SECONDS = 3.0
+"""Short, since the caller waits for the log with a decision to take."""
+SILENT_SECONDS = 5.0
+"""For how long a call is repeated that systemd did not answer: it is silent while it executes itself anew."""
+SILENCE = ("disconnected from message bus", "Transport endpoint is not connected", "Connection reset by peer")
+"""What ``systemctl`` says about a systemd that went away with the call."""
+ONCE = frozenset({"kill"})
+"""Calls that are not repeated: if they have been obeyed, what runs by now is another process."""
+NO_ENTRIES = 1
+"""Exit status of ``journalctl --quiet`` when nothing matches."""
+
+
+class _SilentError(StepFailed):
+    """Systemd went away with the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Systemctl:
+    """Runs ``systemctl`` and ``journalctl``."""
+
+    prefix: tuple[str, ...] = ()  # of each command, for example ``("chroot", "/host")`` in a pod that mounts the host
+    _: KW_ONLY
+    timeout: float = 120.0  # seconds for one call; a stop may take the unit's TimeoutStopSec, 90 s by default
+
+    def run(self, *arguments: str) -> str:
+        """Run ``systemctl`` and return its output.
+
+        Raises:
+            StepFailed: it ended with an error, did not end in time, or could not be run.
+        """
+        if arguments[0] in ONCE:
+            return self._run(arguments)
+        again = Retrying(
+            retry=retry_if_exception_type(_SilentError),
+            stop=stop_after_delay(SILENT_SECONDS),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        )
+        return again(self._run, arguments)
+
+    def _run(self, arguments: tuple[str, ...]) -> str:
+        done = self._call(arguments)
+        if done.returncode != 0:
+            message = " ".join(done.stderr.split()) or "no message"
+            failed = _SilentError if any(sign in message for sign in SILENCE) else StepFailed
+            raise failed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
+        return done.stdout
+
+    def attempt(self, *arguments: str) -> bool:
+        """Run ``systemctl`` and report whether it succeeded.
+
+        Raises:
+            StepFailed: it did not end in time, or could not be run.
+        """
+        return self._call(arguments).returncode == 0
+
+    def says(self, program: str, *arguments: str) -> str:
+        """Return what a program prints, whatever its exit status; empty if it cannot be run or does not end in time."""
+        try:
+            return self._call(arguments, program).stdout.strip()
+        except StepFailed:
+            return ""
+
+    def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
+        """Return properties of a unit. Those that this version of systemd does not know are left out.
+
+        A property that is shown several times, as ExecStart may be, has one line for each.
+
+        Raises:
+            StepFailed: as for run().
+        """
+        lines = self.run("show", f"--property={','.join(properties)}", unit).splitlines()
+        shown: dict[str, list[str]] = {}
+        for line in lines:
+            name, _, value = line.partition("=")
+            shown.setdefault(name, []).append(value)
+        return {name: "\n".join(values) for name, values in shown.items()}
+
+    def journal(self, invocation: str, lines: int) -> str:
+        """Return the newest lines that a unit logged since its start, and the journal's messages about dropped lines.
+
+        Raises:
+            StepFailed: as for run().
+        """
+        matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
+        done = self._call(
+            ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *matches), "journalctl", JOURNAL_SECONDS
+        )
+        if done.returncode not in {0, NO_ENTRIES}:
+            raise StepFailed(f"journalctl ended with status {done.returncode}: {' '.join(done.stderr.split())}")
+        return done.stdout
+
+    def _call(
+        self, arguments: tuple[str, ...], program: str = "systemctl", limit: float = inf
+    ) -> subprocess.CompletedProcess[str]:
+        call = f"{program} {' '.join(arguments)}"
+        timeout = min(self.timeout, limit)
+        try:
+            return subprocess.run(
+                [*self.prefix, program, *arguments],
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{call} did not end within {timeout:g} s") from error
+        except OSError as error:
+            raise StepFailed(f"cannot run {call} because {error}") from error

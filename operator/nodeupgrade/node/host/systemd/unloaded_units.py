@@ -1,0 +1,57 @@
+"""Detects unit files on disk that systemd has not loaded, even where ``NeedDaemonReload`` is ``no``.
+
+``NeedDaemonReload`` covers the files that systemd has loaded, and new files in directories that existed then. It
+stays ``no`` when the directory of a unit's first drop-in is created, and when a new unit file overrides the loaded
+one (seen with systemd 252). The next daemon-reload makes such files effective, and it may be ours.
+"""
+
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.node.host.files.resolving import resolve
+
+DIRECTORIES = (
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
+"""In order of precedence. Generated files are left out: each reload generates them again, so they are never unread."""
+
+
+def has_unread(root: Path, unit: str, fragment: str, drop_ins: str) -> bool:
+    """Report whether a unit has drop-ins, or an overriding unit file, that systemd has not loaded.
+
+    Args:
+        root: mount point of the node's root directory.
+        fragment: path of the loaded unit file, as systemd shows it.
+        drop_ins: paths of the loaded drop-ins, as systemd shows them, separated by spaces.
+    """
+    loaded = {PurePosixPath(path).name for path in drop_ins.split()}
+    drop_ins_on_disk = _drop_ins_on_disk(root, f"{unit}.d") | _drop_ins_on_disk(root, f"{unit.rpartition('.')[2]}.d")
+    return bool(drop_ins_on_disk - loaded) or _is_shadowed(root, unit, fragment)
+
+
+def _drop_ins_on_disk(root: Path, name: str) -> set[str]:
+    """Return the names of the drop-ins in the directories of one name.
+
+    An entry that is not a file hides those of the same name in directories of lower precedence.
+    """
+    is_file_by_name: dict[str, bool] = {}
+    for place in (PurePosixPath(directory, name) for directory in DIRECTORIES):
+        resolved = resolve(root, place, follow_last=True)
+        for entry in resolved.iterdir() if resolved.is_dir() else ():
+            if entry.suffix == ".conf":
+                is_file_by_name.setdefault(entry.name, resolve(root, place / entry.name, follow_last=True).is_file())
+    return {name for name, is_file in is_file_by_name.items() if is_file}
+
+
+def _is_shadowed(root: Path, unit: str, fragment: str) -> bool:
+    if not fragment or fragment.startswith("/run/systemd/generator"):
+        return False
+    places = (resolve(root, PurePosixPath(directory, unit), follow_last=True) for directory in DIRECTORIES)
+    first = next((place for place in places if place.exists()), None)
+    loaded = resolve(root, PurePosixPath(fragment), follow_last=True)
+    return first is not None and loaded.exists() and first != loaded

@@ -1,0 +1,169 @@
+"""The journal of one run as a file: append-only, with a single writer, every record on stable storage."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
+from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.journal.journal import Journal, Record, may_be_lost, parse, render, without_images
+from nodeupgrade.node.journal.run_store import BusyError
+
+RESERVE_BYTES = 256 * 1024
+"""Enough for all records of a rollback and the files that it writes."""
+
+
+def lock(descriptor: int) -> None:
+    """Lock an open file against other processes until it is closed.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def read_journal(path: Path, *, disk: Disk = os) -> Journal:
+    """Read a journal, even while another process writes it; an incomplete last record is ignored.
+
+    Raises:
+        Inconsistent: the journal is damaged before its last line.
+    """
+    try:
+        return parse(b"".join(read_chunks(path, disk=disk)))[0]
+    except FileNotFoundError:
+        return Journal()
+
+
+def scrub(path: Path, *, disk: Disk = os) -> None:
+    """Remove before-images from the journal of a finished run, by replacing the file atomically.
+
+    Raises:
+        StepFailed: the journal cannot be written.
+        Inconsistent: the journal is damaged before its last line.
+    """
+    try:
+        data = b"".join(read_chunks(path, disk=disk))
+    except FileNotFoundError:
+        return
+    kept = without_images(data)
+    if kept == data:
+        return
+    try:
+        with fresh_beside(path, mode=0o600, disk=disk) as descriptor:
+            write_all(descriptor, kept, disk=disk)
+    except OSError as error:
+        raise StepFailed(f"cannot take before-images out of {path}: {error}") from error
+
+
+def drop_reserve(path: Path, *, disk: Disk = os) -> None:
+    """Free the disk space reserved for this journal. Call it only once the run is over."""
+    with suppress(OSError):
+        disk.unlink(_reserve(path))
+
+
+def _reserve(path: Path) -> Path:
+    return path.with_name(f"{path.name}.reserve")
+
+
+class FileJournal:
+    """Implements ports.journal.JournalStore. Use it as a context manager: it holds a lock until it is closed.
+
+    A full disk must not strand a node without its kubelet. So some space is reserved while the journal is open, and
+    freed when there is no space for a record.
+
+    Args:
+        path: the file; its directory must exist.
+        disk: receives the system calls.
+        lock: locks out other processes.
+
+    Raises:
+        BusyError: another process holds the lock.
+    """
+
+    def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
+        self._path = path
+        self._disk = disk
+        self._reserve = _reserve(path)
+        existed = exists(path, disk)
+        self._descriptor = disk.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock(self._descriptor)
+        except BlockingIOError as error:
+            disk.close(self._descriptor)
+            raise BusyError(f"cannot write {path} because another executor does; wait until it is done") from error
+        if not existed:
+            sync_directory(path.parent, disk)
+        self._whole = disk.fstat(self._descriptor).st_size
+        self._hold_reserve()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock and the reserve."""
+        drop_reserve(self._path, disk=self._disk)
+        self._disk.close(self._descriptor)
+
+    def load(self) -> Journal:
+        """Read all records, and truncate the incomplete last one that a crash may have left."""
+        journal, self._whole = parse(b"".join(read_chunks(self._path, disk=self._disk)))
+        self._cut()
+        return journal
+
+    def append(self, record: Record) -> None:
+        """Append a record durably, or not at all.
+
+        A record that may be lost is not synced: it reaches the disk with the next one, which halves the waiting.
+        """
+        line, deferred = render(record), may_be_lost(record)
+        try:
+            self._write(line, deferred=deferred)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
+                raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
+            self._write_from_reserve(line, deferred=deferred)
+
+    def scrub(self) -> None:
+        scrub(self._path, disk=self._disk)
+
+    def _write_from_reserve(self, line: bytes, *, deferred: bool) -> None:
+        try:
+            self._disk.unlink(self._reserve)
+            self._write(line, deferred=deferred)
+        except OSError as error:
+            raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
+
+    def _write(self, line: bytes, *, deferred: bool) -> None:
+        self._cut()
+        try:
+            write_all(self._descriptor, line, disk=self._disk)
+            if not deferred:
+                self._disk.fdatasync(self._descriptor)
+        except OSError:
+            with suppress(OSError):  # the next append or load truncates it
+                self._cut()
+            raise
+        self._whole += len(line)
+
+    def _cut(self) -> None:
+        """Truncate the file after the last complete record, and seek to its end."""
+        if self._disk.fstat(self._descriptor).st_size > self._whole:
+            self._disk.ftruncate(self._descriptor, self._whole)
+            self._disk.fsync(self._descriptor)
+        self._disk.lseek(self._descriptor, self._whole, os.SEEK_SET)
+
+    def _hold_reserve(self) -> None:
+        with suppress(OSError):  # a run without a reserve is as safe, but a full disk can make it wait
+            descriptor = self._disk.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                self._disk.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                self._disk.close(descriptor)

@@ -1,0 +1,144 @@
+"""Messages between agent, executor, rescue script and people about a run: one file for each message.
+
+Files are written atomically. A missing file just means that there is no message, so each side may start late or never.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.status import GuardReport
+from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
+from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.journal.journal import GO_ON
+from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.plan.plan import Newcomers
+
+M = TypeVar("M")
+
+JOURNAL = "journal"
+ABORT = "abort"
+TROUBLE = "trouble"
+DELETED = "deleted-pods"
+DELETIONS_WANTED = "deleted-pods.wanted"
+NEWCOMERS = "newcomers.json"
+NEWCOMERS_WANTED = "newcomers.wanted"
+RESCUE = "rescue"
+GUARD = "guard"
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages about the runs in one directory."""
+
+    root: Path  # the directory, as this process sees it; created when needed, readable by root only
+    _: KW_ONLY
+    disk: Disk = os  # receives the system calls
+
+    def report_trouble(self, run: RunId, message: str) -> None:
+        self._write(self.root / run / TROUBLE, message.encode())
+
+    def trouble(self, run: RunId) -> str | None:
+        try:
+            return self._read(self.root / run / TROUBLE).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def request_abort(self, run: RunId) -> None:
+        self._write(self._directory(run) / ABORT, b"")
+
+    def abort_requested(self, run: RunId) -> bool:
+        return exists(self._directory(run) / ABORT, self.disk)
+
+    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
+        known = self.deleted_pods(run)
+        if not known.issuperset(pods):
+            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
+
+    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        self._ask(run, DELETIONS_WANTED)
+        return self.deleted_pods(run)
+
+    def deleted_pods_wanted(self, run: RunId) -> bool:
+        return exists(self._directory(run) / DELETIONS_WANTED, self.disk)
+
+    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Return the pods that were deleted since the run began, as reported by the agent so far."""
+        try:
+            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(PodUid(line) for line in lines)
+
+    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
+        if newcomers != self.newcomers(run):
+            self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
+
+    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
+        self._ask(run, NEWCOMERS_WANTED)
+        return self.newcomers(run)
+
+    def newcomers_wanted(self, run: RunId) -> bool:
+        return exists(self._directory(run) / NEWCOMERS_WANTED, self.disk)
+
+    def newcomers(self, run: RunId) -> Newcomers | None:
+        """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
+        return self._message(run, NEWCOMERS, Newcomers)
+
+    def write_guard(self, run: RunId, report: GuardReport) -> None:
+        with translated(f"cannot write to the directory of run {run}"):
+            self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
+
+    def read_guard(self, run: RunId) -> GuardReport:
+        return self._message(run, GUARD, GuardReport) or GuardReport()
+
+    def handing_over(self, run: RunId) -> bool:
+        return exists(self._directory(run) / GUARD, self.disk)
+
+    def rescue(self, run: RunId) -> Rescue:
+        """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
+        try:
+            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return Rescue.NONE
+        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+
+    def go_on(self, run: RunId) -> bool:
+        return exists(self._directory(run) / GO_ON, self.disk)
+
+    def beat(self, run: RunId) -> None:
+        with suppress(OSError):
+            os.utime(self._directory(run) / JOURNAL)
+
+    def _message(self, run: RunId, name: str, kind: type[M]) -> M | None:
+        """Return a message that is a value; ``None`` if none can be read."""
+        try:
+            return from_json(kind, json.loads(self._read(self._directory(run) / name)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
+            return None
+
+    def _ask(self, run: RunId, question: str) -> None:
+        path = self._directory(run) / question
+        with suppress(OSError):  # an unwritten question just gets no answer
+            if not exists(path, self.disk):
+                self._write(path, b"")
+
+    def _directory(self, run: RunId) -> Path:
+        if run in {"", ".", ".."} or "/" in run:
+            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
+        return self.root / run
+
+    def _read(self, path: Path) -> bytes:
+        return b"".join(read_chunks(path, disk=self.disk))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:
+            write_all(fresh, data, disk=self.disk)

@@ -1,0 +1,164 @@
+"""The runs of a node: plans, journals, and the messages between agent and executor.
+
+The agent runs in a pod, the executor as a service of the host, and either may disappear at any moment. So everything
+they exchange is stored on the node's disk, in one directory per run. Each of them has its own half of this interface.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from nodeupgrade.api.task.status import GuardReport
+from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.storage import JournalStore
+from nodeupgrade.node.plan.plan import Newcomers, RunPlan
+
+
+class BusyError(NodeUpgradeError):
+    """Another process is writing this journal."""
+
+
+class RunsView(Protocol):
+    """What both agent and executor read."""
+
+    def read_plan(self, run: RunId) -> RunPlan | None:
+        """Read the plan of a run; ``None`` if there is none.
+
+        Raises:
+            Inconsistent: another version of this program wrote it, or it is damaged.
+        """
+
+    def require_plan(self, run: RunId) -> RunPlan:
+        """Read the plan of a run that must have one.
+
+        Raises:
+            Inconsistent: as for `read_plan`, or there is none.
+        """
+
+    def read_journal(self, run: RunId) -> Journal:
+        """Read the journal of a run, even while its executor writes it.
+
+        Raises:
+            Inconsistent: it is damaged.
+        """
+
+
+class AgentRuns(RunsView, Protocol):
+    """The agent's half: it writes plans, answers the executor, and reports to the API server how runs end."""
+
+    def write_plan(self, plan: RunPlan) -> None:
+        """Write a plan durably; any executor that starts from now on carries it out.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+
+    def discard(self, run: RunId) -> None:
+        """Remove a plan that no executor has begun and none is to begin.
+
+        Raises:
+            Inconsistent: an executor has begun it.
+            StepFailed: it cannot be removed.
+        """
+
+    def begun(self) -> RunId | None:
+        """Return the newest run that an executor has begun and that is not over.
+
+        Raises:
+            Inconsistent: a journal is damaged.
+        """
+
+    def begun_runs(self) -> list[RunId]:
+        """List all runs that an executor has begun, over or not, oldest first; raises as `begun`."""
+
+    def plans_not_begun(self) -> list[RunId]:
+        """List all runs that have a plan and that no executor has begun; raises as `begun`."""
+
+    def of(self, wanted: RunId) -> list[RunId]:
+        """List the attempts at one run of a task that have a plan, oldest first."""
+
+    def is_reported(self, run: RunId) -> bool:
+        """Report whether the API server has accepted the outcome of a run, for the task that asked for it."""
+
+    def mark_reported(self, run: RunId) -> None:
+        """Record durably that the outcome of a run was reported. Idempotent.
+
+        Raises:
+            StepFailed: it cannot be recorded.
+        """
+
+    def write_guard(self, run: RunId, report: GuardReport) -> None:
+        """Record the state of the readiness guard, right before a plan is handed over.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+
+    def read_guard(self, run: RunId) -> GuardReport:
+        """Return the report recorded when a run's plan was handed over; an empty one if there is none to read."""
+
+    def handing_over(self, run: RunId) -> bool:
+        """Report whether the plan of a run was handed over, or at least about to be."""
+
+    def trouble(self, run: RunId) -> str | None:
+        """Return why the executor stopped before the run was over, if it did."""
+
+    def request_abort(self, run: RunId) -> None:
+        """Ask the executor of a run to roll back."""
+
+    def deleted_pods_wanted(self, run: RunId) -> bool:
+        """Report whether the executor asks which pods have been deleted."""
+
+    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
+        """Tell the executor which pods have been deleted since the run began; adds to earlier calls."""
+
+    def newcomers_wanted(self, run: RunId) -> bool:
+        """Report whether the executor asks which pods were created after planning."""
+
+    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
+        """Tell the executor which pods were created after planning; replaces earlier calls."""
+
+    def retire(self) -> None:
+        """Remove the oldest finished runs beyond the number kept, and whatever the remaining ones no longer need."""
+
+
+class ExecutorRuns(RunsView, Protocol):
+    """The executor's half: it finds its run, writes the journal, and asks the agent about pods."""
+
+    def unfinished(self) -> RunId | None:
+        """Return the newest run that has a plan and is not over.
+
+        Raises:
+            Inconsistent: a journal is damaged.
+        """
+
+    def open_journal(self, run: RunId) -> AbstractContextManager[JournalStore]:
+        """Open the journal of a run for writing.
+
+        Raises:
+            BusyError: another executor is writing it.
+        """
+
+    def report_trouble(self, run: RunId, message: str) -> None:
+        """Record why the executor stopped before the run was over."""
+
+    def abort_requested(self, run: RunId) -> bool:
+        """Report whether a rollback was requested."""
+
+    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Ask the agent which pods have been deleted since the run began; return its answers so far."""
+
+    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
+        """Ask the agent which pods were created after planning; return its latest answer."""
+
+    def rescue(self, run: RunId) -> Rescue:
+        """Return the rescue script's progress with a run."""
+
+    def go_on(self, run: RunId) -> bool:
+        """Report whether a person asked to start the old kubelet although the runtime lost pods."""
+
+    def beat(self, run: RunId) -> None:
+        """Show the rescue script that the executor is alive while it has nothing to write."""

@@ -1,0 +1,160 @@
+"""The runs of a node: one directory per run with its plan, its journal, and the messages about it.
+
+Directories of the newest finished runs are kept as evidence.
+"""
+
+import json
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.values import RunId
+from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_directory
+from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
+from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.messages import JOURNAL, Messages
+from nodeupgrade.node.journal.run_store import BusyError
+from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
+
+PLAN = "plan.json"
+UNTOLD = "untold"
+KEPT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStore(Messages):
+    """The runs in one directory. Implements ports.journal.AgentRuns and ExecutorRuns."""
+
+    kept: int = KEPT  # how many finished runs to keep
+    lock: Callable[[int], None] = lock  # locks other processes out of a journal that is being written
+
+    def write_plan(self, plan: RunPlan) -> None:
+        directory = self._directory(plan.run_id)
+        document = to_json(plan, strict=True)
+        sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
+        with translated(f"cannot write the plan of run {plan.run_id}"):
+            make_directory(directory, mode=0o700, disk=self.disk)
+            self._write(directory / UNTOLD, b"")
+            self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
+
+    def read_plan(self, run: RunId) -> RunPlan | None:
+        try:
+            sealed = json.loads(self._read(self._directory(run) / PLAN))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise Inconsistent(f"the plan of run {run} is damaged: {error}") from error
+        if not isinstance(sealed, dict) or sealed.get("schema") != PLAN_SCHEMA:
+            raise Inconsistent(
+                f"the plan of run {run} has another schema than {PLAN_SCHEMA}: finish it with the version that made it"
+            )
+        if sealed.get("checksum") != _checksum(sealed.get("plan")):
+            raise Inconsistent(f"the plan of run {run} is damaged: its checksum is wrong")
+        try:
+            return from_json(RunPlan, sealed["plan"], strict=True)
+        except MalformedFileError as error:
+            raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
+
+    def discard(self, run: RunId) -> None:
+        directory = self._directory(run)
+        if not exists(directory, self.disk):
+            return
+        try:
+            with translated(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
+                # an executor that starts now finds it locked, later finds no plan
+                if journal.load().records:
+                    raise Inconsistent(f"run {run} has begun and cannot be forgotten")
+                with suppress(FileNotFoundError):
+                    self.disk.unlink(directory / PLAN)
+                sync_directory(directory, self.disk)
+        except BusyError as error:
+            raise Inconsistent(f"run {run} is just being begun and cannot be forgotten") from error
+
+    def require_plan(self, run: RunId) -> RunPlan:
+        plan = self.read_plan(run)
+        if plan is None:
+            raise Inconsistent(f"run {run} has no plan")
+        return plan
+
+    def read_journal(self, run: RunId) -> Journal:
+        return read_journal(self._directory(run) / JOURNAL, disk=self.disk)
+
+    def open_journal(self, run: RunId) -> FileJournal:
+        return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock)
+
+    def unfinished(self) -> RunId | None:
+        runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
+        return next(runs, None)
+
+    def begun(self) -> RunId | None:
+        for run in reversed(self._runs()):
+            journal = self.read_journal(run)
+            if journal.records and journal.finished is None:
+                return run
+        return None
+
+    def begun_runs(self) -> list[RunId]:
+        return [run for run in self._runs() if self.read_journal(run).records]
+
+    def plans_not_begun(self) -> list[RunId]:
+        return [run for run in self._runs() if not self.read_journal(run).records]
+
+    def of(self, wanted: RunId) -> list[RunId]:
+        return [run for run in self._runs() if task_run(run) == wanted]
+
+    def is_reported(self, run: RunId) -> bool:
+        return not exists(self._directory(run) / UNTOLD, self.disk)
+
+    def mark_reported(self, run: RunId) -> None:
+        directory = self._directory(run)
+        with translated(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
+            self.disk.unlink(directory / UNTOLD)
+            sync_directory(directory, self.disk)
+
+    def retire(self) -> None:
+        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal are kept for a person.
+
+        From the kept ones, remove the reserve and the before-images that a killed executor, or an earlier version of
+        this program, left behind.
+        """
+        finished = [run for run in self._runs() if self._is_finished(run)]
+        for run in finished:
+            drop_reserve(self._directory(run) / JOURNAL, disk=self.disk)
+            with suppress(StepFailed):
+                scrub(self._directory(run) / JOURNAL, disk=self.disk)
+        for run in finished[: max(0, len(finished) - self.kept)]:
+            with suppress(OSError):
+                self._forget(self._directory(run))
+
+    def _is_finished(self, run: RunId) -> bool:
+        try:
+            return self.read_journal(run).finished is not None
+        except Inconsistent:
+            return False
+
+    def _runs(self) -> list[RunId]:
+        """Return the runs with a plan, oldest first."""
+        names = self.disk.listdir(self.root) if exists(self.root, self.disk) else []
+        plans = [plan for name in names if exists(plan := self.root / name / PLAN, self.disk)]
+        return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self.disk.stat(p).st_mtime_ns, p))]
+
+    def _forget(self, directory: Path) -> None:
+        """Remove a run: its plan first and durably, since a plan without a journal is a run to be begun."""
+        names = self.disk.listdir(directory)
+        if PLAN in names:
+            self.disk.unlink(directory / PLAN)
+            sync_directory(directory, self.disk)
+        for name in sorted({*names} - {PLAN}):
+            self.disk.unlink(directory / name)
+        self.disk.rmdir(directory)
+
+
+def _checksum(document: object) -> str:
+    body = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    return f"{zlib.crc32(body.encode()):08x}"

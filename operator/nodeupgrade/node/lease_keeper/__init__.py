@@ -1,0 +1,1 @@
+"""Renews the node's Lease while no kubelet does."""

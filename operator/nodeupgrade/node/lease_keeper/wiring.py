@@ -1,0 +1,38 @@
+"""Access to a node's Lease, from the node itself. Imports no runtime adapters, nor anything that they need."""
+
+import json
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path, PurePath, PurePosixPath
+
+from nodeupgrade import bundle
+from nodeupgrade.kubelet.kubeconfig import carried, parse
+from nodeupgrade.node.running_kubelet.cell import INTERPRETER
+from nodeupgrade.node.running_kubelet.configz import KubeletLease
+from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
+
+
+def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> KubeletLease:
+    """Return the Lease of a node, with the credentials of its kubelet.
+
+    Args:
+        node: name of the Node.
+        kubeconfig: the kubelet's.
+        environment: file with the kubelet's environment, read only if a program prints the credentials.
+
+    Raises:
+        OSError, ValueError: there are no credentials.
+    """
+    found = parse(Path(kubeconfig).read_bytes(), kubeconfig.parent)
+    if found.program is not None:
+        found = carried(found, lambda path: Path(path).read_bytes())
+    root = os.environ.get(bundle.PLACE)
+    interpreter = INTERPRETER if root is None else bundle.interpreter(PurePath(root))
+    programs = CredentialPrograms(Path("/"), interpreter)
+    return KubeletLease(source=programs.source(kubeconfig, found, partial(_read, environment)), node=node)
+
+
+def _read(environment: Path) -> Mapping[str, str]:
+    variables: dict[str, str] = json.loads(environment.read_bytes())
+    return variables

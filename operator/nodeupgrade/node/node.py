@@ -1,0 +1,129 @@
+"""One node: the ports through which a run, or an examination, accesses it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.node.failpoints.failpoints import Failpoint
+from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.node.host.files.files import Files, FilesView
+from nodeupgrade.node.host.packages.packages import Packages, PackagesView
+from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
+from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.plan.plan import Newcomers
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.running_kubelet.kubelet import AsKubelet, Kubelet
+from nodeupgrade.node.runtimes.description import RuntimeKind
+from nodeupgrade.node.runtimes.runtime import ContainerRuntime, RuntimeView
+from nodeupgrade.node.shield.shield import Shield
+
+EXECUTOR = "nodeupgrade-executor.service"
+"""Carries out runs."""
+
+DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
+"""Starts the executor again if it is gone while a run is unfinished."""
+
+LEASE_KEEPER = script.KEEPER
+"""Renews the node's Lease while no kubelet does."""
+
+SHIELD = script.SHIELD
+"""Stands between a kubelet that is not yet verified and the runtime."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Everything a step may use."""
+
+    runtime: ContainerRuntime
+    services: ServiceManager
+    files: Files
+    kubelet: Kubelet
+    clock: Clock
+    shield: Shield  # stands between a kubelet and the runtime; only used if the plan has a ShieldPlan
+    packages: Packages  # only used if the plan holds a package
+    # whether a rollback was requested; called before every decision and during long waits
+    abort: Callable[[], bool] = lambda: False
+    # pods that were deleted since the run began, as the agent reports them
+    deleted_pods: Callable[[], frozenset[PodUid]] = frozenset
+    # pods that were added after planning, as the agent reports them; None without a report
+    newcomers: Callable[[], Newcomers | None] = lambda: None
+    rescue: Callable[[], Rescue] = lambda: Rescue.NONE  # how far the rescue script has come with the run
+    # whether a person requested to start the old kubelet on a runtime that lost pods
+    go_on: Callable[[], bool] = lambda: False
+    # called at every place where a test may interrupt the run
+    failpoint: Callable[[Failpoint], None] = lambda _name: None
+    seconds: float = inf  # how long the current step may wait
+    # the journal's payload of an earlier step
+    recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
+
+
+class ReadOnlyNode(Protocol):
+    """Read-only access to a node and its runtime."""
+
+    @property
+    def runtime(self) -> RuntimeView: ...
+    @property
+    def services(self) -> ServicesView: ...
+    @property
+    def files(self) -> FilesView: ...
+    @property
+    def kubelet(self) -> Kubelet: ...
+    @property
+    def clock(self) -> Clock: ...
+
+
+class HostView(Protocol):
+    """Read-only access to a node before its runtime's socket is known."""
+
+    @property
+    def files(self) -> FilesView: ...
+    @property
+    def services(self) -> ServicesView: ...
+    @property
+    def kubelet(self) -> Kubelet: ...
+    @property
+    def packages(self) -> PackagesView: ...
+
+    def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
+        """Return the node with its runtime.
+
+        Args:
+            endpoint: path of the runtime's socket on the node.
+            runtime: name of the kind of runtime.
+
+        Raises:
+            Refused: this kind is not supported.
+        """
+
+    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
+        """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
+
+        If it names a program that prints them, that runs with the environment of the kubelet, process ``pid``.
+
+        Raises:
+            StepFailed: it has no usable credentials.
+            Transient: there is no such process.
+        """
+
+
+class Host(HostView, Protocol):
+    """Access to a node before its runtime's socket is known."""
+
+    @property
+    def files(self) -> Files: ...
+    @property
+    def services(self) -> ServiceManager: ...
+    @property
+    def packages(self) -> Packages: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def runtimes(self) -> Iterable[RuntimeKind]: ...
+
+    def node(self, endpoint: str, runtime: str) -> Node:
+        """Return the node with its runtime, to be changed too."""

@@ -1,0 +1,1 @@
+"""The plan of a run, decided before anything is touched."""

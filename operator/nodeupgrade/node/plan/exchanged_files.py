@@ -1,0 +1,108 @@
+"""Files that are exchanged together with the kubelet: what is found of them on the node, and what is to be there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.values import Digest
+from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
+from nodeupgrade.node.host.systemd.unit_start import is_ours
+
+UNIT_DIRECTORY = "/etc/systemd/system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file that is to be on the node together with the new kubelet."""
+
+    path: str
+    mode: int  # its permissions
+    digest: Digest
+    source: str  # where the content comes from, for messages
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFound:
+    """A path that a new file is for, as it is found."""
+
+    new: NewFile
+    entry: FileEntry | None  # None if there is nothing
+    before: Digest | None  # digest of the present content; None if there is none to be read
+    directory: bool  # whether its directory exists
+    mounted: bool  # whether something is mounted at the path, or its filesystem is read-only
+    immutable: bool  # whether it or its directory has the attribute immutable or append-only
+    content: bytes | None = field(default=None, repr=False)  # the present content, if it is a drop-in of a unit
+
+    @property
+    def changes(self) -> bool:
+        """Whether the content would change; a file that is right already is left alone, its permissions too."""
+        return self.before != self.new.digest
+
+
+def staged_path(path: str) -> str:
+    """Return where a new file is staged: a hidden name in the same directory, which neither systemd nor kubelets read.
+
+    A rename cannot cross filesystems.
+    """
+    at = PurePosixPath(path)
+    return str(at.with_name(f".{at.name}.nodeupgrade-staged"))
+
+
+def backup_path(path: str) -> str:
+    """Return where the old file is kept until the run is over."""
+    at = PurePosixPath(path)
+    return str(at.with_name(f".{at.name}.nodeupgrade-previous"))
+
+
+def is_drop_in(path: str) -> bool:
+    """Report whether a path is that of a drop-in of a unit."""
+    return PurePosixPath(path).parent.parent == PurePosixPath(UNIT_DIRECTORY)
+
+
+def obstacle(found: FileFound) -> str | None:
+    """Return why the file at a path cannot be exchanged by a rename and put back exactly, and what to do about it."""
+    path, entry = PurePosixPath(found.new.path), found.entry
+    if not found.directory:
+        return f"there is no directory {path.parent}; create it first"
+    if found.mounted:
+        return "something is mounted there, or its filesystem is mounted read-only; unmount it"
+    if found.immutable:
+        return f"it or its directory has the attribute immutable or append-only; take it away: chattr -ia {path}"
+    if entry is None:
+        return None
+    return entry_obstacle(path, entry)
+
+
+def entry_obstacle(path: PurePosixPath, entry: FileEntry) -> str | None:
+    """Return why what is at a path cannot be exchanged, as far as it depends on the path itself."""
+    if entry.kind is EntryKind.LINK or entry.real != path:
+        return "there is a symbolic link in its path; name the file that it leads to"
+    if entry.kind is not EntryKind.FILE:
+        return f"it is {entry.kind}"
+    if entry.links > 1:
+        return f"it has {entry.links} names (hard links), and only one of them would be exchanged; remove the others"
+    return None
+
+
+def reserved(path: str, unit: str, layout: KubeletLayout) -> str | None:
+    """Return why no run may exchange the file at a path, and what to do about it."""
+    at, settings = PurePosixPath(path), layout.settings
+    if is_drop_in(path):
+        if at.parent.name != f"{unit}.d":
+            return f"it is no drop-in of {unit}, which spec.kubelet.unit names"
+        if is_ours(path):
+            return "drop-ins of this name are nodeupgrade's own; choose another name"
+    if layout.manifests is not None and PurePosixPath(layout.manifests) in at.parents:
+        return "it is in the kubelet's directory of static pods; change manifests at another time"
+    if path in {layout.kubeconfig, settings.flag("bootstrap-kubeconfig")}:
+        return "it is the kubelet's kubeconfig, by which the API server knows the node; leave it out"
+    if (own := settings.flag("cert-dir")) and PurePosixPath(own) in at.parents:
+        return "the kubelet itself writes to the directory; leave it out"
+    return None
+
+
+def changes_of(found: tuple[FileFound, ...]) -> Iterator[FileFound]:
+    """Yield the files whose content would change."""
+    return (each for each in found if each.changes)

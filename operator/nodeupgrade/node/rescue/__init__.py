@@ -1,0 +1,1 @@
+"""The script that brings the old kubelet back when nothing else can."""

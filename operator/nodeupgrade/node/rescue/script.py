@@ -1,0 +1,135 @@
+"""The rescue script: brings the old kubelet back when the executor can no longer run.
+
+One self-contained file of plain ``sh``: it must not need Python or the bundle. It is written before the kubelet stops,
+and updated before the first hash is written. See docs/decisions/rescue.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+from shlex import quote
+
+from nodeupgrade.api.task.step import COMMIT, Step
+from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.host.systemd import fence_paths
+from nodeupgrade.node.journal.journal import GO_ON, Mark
+from nodeupgrade.node.plan.plan import ExchangedFile, Limits, RunPlan
+from nodeupgrade.node.rescue.shell import LOGIC
+from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
+from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+
+SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
+"""In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
+LOOK = PurePosixPath("/run/nodeupgrade-rescue")
+"""The state that the script observed last, and since when."""
+UNIT = "nodeupgrade-rescue.service"
+TIMER = "nodeupgrade-rescue.timer"
+LOOK_SECONDS = 3
+KEEPER = "nodeupgrade-lease-keeper.service"
+SHIELD = "nodeupgrade-shield.service"
+LOWERS_WITHIN = 12
+"""Seconds after which a shield that was told to stop is lowered, or has ended with an error; otherwise it is frozen."""
+ABSENT_SECONDS = 20
+"""A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
+DEATHS = 10
+"""Times that an executor may be gone before its journal says anything more. However short that is each time, such an
+executor brings nothing to an end: where memory is short, for example, it is killed whenever it has begun.
+"""
+SYSTEMCTL_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBefore:
+    """A file to restore."""
+
+    path: str
+    content: bytes | None  # its content; None if the file did not exist
+    # restore only if this is its present content; anything else was written by somebody else
+    only_if: bytes | None = None
+
+
+def hung_seconds(limits: Limits) -> int:
+    """Return how long a live executor may be silent: its longest undo restarts the runtime and waits for it twice."""
+    return int(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)
+
+
+def script(
+    plan: RunPlan, runtime: RescueFragment, files: tuple[FileBefore, ...], run_directory: PurePosixPath
+) -> bytes:
+    """Return the script for one run."""
+    unit = plan.swap.unit
+    settings = {
+        "version": plan.from_version,
+        "unit": unit,
+        "runtime_unit": plan.runtime_unit,
+        "healthz": plan.healthz_url,
+        "run": str(run_directory),
+        "look": str(LOOK),
+        "program": plan.swap.path,
+        "backup": plan.swap.backup,
+        "before": plan.swap.before,
+        "flag": str(fence_paths.flag(unit)),
+        "drop_in": str(fence_paths.drop_in(unit)),
+        "drop_in_text": fence_paths.drop_in_text(unit).strip(),
+        "look_timer": TIMER,
+        "script": str(SCRIPT),
+        **_shield(plan),
+        "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
+        "go_on": str(run_directory / GO_ON),
+        "finished": f'"mark":"{Mark.FINISHED}"',
+        "committed": f'"mark":"{Mark.DONE}".*"step":"{COMMIT}"',
+        "stopping": f'"step":"{Step.STOP_KUBELET}"',
+        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if runtime.restores else '"step":"that is not taken"',
+        "absent_seconds": str(ABSENT_SECONDS),
+        "hung_seconds": str(hung_seconds(plan.limits)),
+        "most_deaths": str(DEATHS),
+        "runtime_seconds": str(int(plan.limits.runtime_restart)),
+    }
+    lines = [
+        "#!/bin/sh",
+        f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
+        *(f"{name}={quote(value)}" for name, value in settings.items()),
+        *function("baseline", _baseline(plan)),
+        *function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
+        *function("reinstate", ["    false"]),
+        runtime.text,
+        LOGIC,
+    ]
+    return "\n".join(lines).encode()
+
+
+def _shield(plan: RunPlan) -> dict[str, str]:
+    if plan.shield is None:
+        return {"shield": ""}
+    socket = PurePosixPath(plan.shield.socket)
+    beside = {"shield_socket": SHIELD_SOCKET, "runtime_socket": RUNTIME_SOCKET}
+    return {"shield": SHIELD, "shield_seconds": str(LOWERS_WITHIN), "kubelet_socket": str(socket)} | {
+        name: str(socket.with_name(at)) for name, at in beside.items()
+    }
+
+
+def _baseline(plan: RunPlan) -> Iterator[str]:
+    """Yield a command that prints id, PID and start time of each container that has to survive the run."""
+    lines = [f"{c.id} {c.process.pid} {c.process.started}" for c in plan.watched().running() if c.process is not None]
+    if lines:
+        yield "\n".join(["    cat <<'.'", *lines, "."])
+
+
+def _put_back(file: ExchangedFile) -> str:
+    """Return the command that puts an exchanged file back, without its content, which may be secret."""
+    path, after = quote(file.path), quote(file.after)
+    if file.before is None:
+        return f"    if reads {path} {after}; then rm -f {path}; fi"
+    return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
+
+
+def _restored(file: FileBefore) -> str:
+    path = quote(file.path)
+    if file.content is None:
+        command = f"    rm -f {path}"
+    else:
+        command = piped(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+    if file.only_if is None:
+        return command
+    return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"

@@ -1,0 +1,1 @@
+"""One node's run: what comes next, and what is done."""

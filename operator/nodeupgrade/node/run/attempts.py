@@ -1,0 +1,68 @@
+"""Sum up the attempts of one run: add up their downtime and the containers that any of them restarted.
+
+Each attempt has its own baseline, in which a container that an earlier attempt restarted looks untouched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
+from nodeupgrade.node.run.report import RunReport, report_of
+
+
+def summed_up(journals: Sequence[Journal]) -> RunReport | None:
+    """Return the report of the last attempt, with the restarts and the downtime of all attempts.
+
+    ``None`` if the last attempt is not over.
+
+    Raises:
+        MalformedFileError: another version of this program wrote a report.
+    """
+    reports = [_own_share(journal) for journal in journals]
+    over = [report for report in reports if report is not None]
+    if not reports or (last := reports[-1]) is None:
+        return None
+    listed = dict.fromkeys(label for report in over for label in report.listed)
+    ended = dict.fromkeys(label for report in over for label in report.ended)
+    return replace(
+        last,
+        down_seconds=_down_seconds(journals, reports),
+        restarted=len(listed) + sum(report.restarted - len(report.listed) for report in over),
+        listed=tuple(listed)[:CONTAINERS_LISTED],
+        ended=tuple(label for label in ended if label not in listed),
+        rebooted=any(report.rebooted for report in over),
+    )
+
+
+def _down_seconds(journals: Sequence[Journal], reports: Sequence[RunReport | None]) -> float | None:
+    """Add up the time without a kubelet; ``None`` if that of an attempt is unknown, or if none stopped the kubelet."""
+    pairs = [(journal, report) for journal, report in zip(journals, reports, strict=True) if report is not None]
+    downs = [report.down_seconds for journal, report in pairs if report.down_seconds is not None or _stopped(journal)]
+    return None if not downs or None in downs else round(sum(down or 0.0 for down in downs), 3)
+
+
+def _stopped(journal: Journal) -> bool:
+    return journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
+
+
+def is_worth_another(journal: Journal) -> bool:
+    """Report whether another attempt may succeed: containers changed between planning and the kubelet's stop."""
+    report, wanted = report_of(journal), (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    return report is not None and (report.outcome, report.reason) == wanted
+
+
+def _own_share(journal: Journal) -> RunReport | None:
+    """Return an attempt's report; containers that changed before the run touched anything count as ended."""
+    if (report := report_of(journal)) is None:
+        return None
+    found = frozenset(label for record in journal.records for label in record.changed)
+    before = tuple(label for label in report.listed if label in found)
+    return replace(
+        report,
+        restarted=report.restarted - len(before),
+        listed=tuple(label for label in report.listed if label not in found),
+        ended=(*report.ended, *before),
+    )

@@ -1,0 +1,52 @@
+"""Wait for a kubelet to become healthy, and detect early that it never will."""
+
+from collections.abc import Callable
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.run.kubelet_log import last_errors, read_log
+
+OLD_KUBELET_START_SECONDS = 120.0
+POLL_SECONDS = 0.005
+LOOK_AT_UNIT_SECONDS = 1.0
+DEATHS_TOLERATED = 1
+
+
+def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None]) -> None:
+    """Return once ``/healthz`` answers ok.
+
+    A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
+    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``.
+    While waiting, ``watch`` is called repeatedly, and may raise.
+
+    Raises:
+        StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
+    """
+    deadline = node.clock.awake() + timeout
+    next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
+    pids: set[int] = set()
+    said = ""
+    while not node.kubelet.healthy():
+        watch()
+        now = node.clock.awake()
+        if now >= next_look:
+            status = node.services.status(unit)
+            pids.add(status.main_pid)
+            exited = status.sub_state == "auto-restart"
+            if exited and not said:  # what it wrote is in the log only a moment after it has exited
+                said = last_errors(read_log(node, unit))
+            deaths = max(status.restarts, len(pids - {0}) - 1) + exited
+            if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
+                what = f"exits right after its start ({status.active_state}, result {status.result})"
+                raise _did_not_start(node, unit, what, said)
+            next_look = now + LOOK_AT_UNIT_SECONDS
+        if now >= deadline:
+            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", said)
+        node.clock.sleep(POLL_SECONDS)
+
+
+def _did_not_start(node: Node, unit: str, what: str, said: str) -> StepFailed:
+    """Return the error, with the last errors of this kubelet, or else with those ``said`` by an earlier start."""
+    said = last_errors(read_log(node, unit)) or said
+    return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{said}", reason=Reason.KUBELET_DID_NOT_START)

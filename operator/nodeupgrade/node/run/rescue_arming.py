@@ -1,0 +1,45 @@
+"""What keeps a node alive if its run is lost: the rescue script, and the keeper of its Lease."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.run import kept_images
+
+MODE = 0o600
+
+
+def lay_down(node: Node, plan: RunPlan) -> None:
+    """Write the script that restores hashes and files as they are now, unless it exists with this content.
+
+    Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
+    hash or file changes, so that it is exact. The second call writes only if something changed in between.
+
+    Raises:
+        StepFailed: it cannot be written.
+    """
+    kept = kept_images.images_to_keep(node, plan)
+    images = node.runtime.before_images(c.id for c in kept)
+    changes = [(images[c.id], c.after) for c in kept if c.id in images]
+    files = tuple(_files(node, plan))
+    runtime = node.runtime.rescue_fragment(changes)
+    text = script.script(plan, runtime, files, STATE_DIRECTORY / "runs" / plan.run_id)
+    if node.files.digest(script.SCRIPT) != sha256(text).hexdigest():
+        node.files.write(script.SCRIPT, text, mode=MODE)
+
+
+def _files(node: Node, plan: RunPlan) -> Iterator[script.FileBefore]:
+    for pin in plan.pins:
+        content = node.files.read(PurePosixPath(pin.path))
+        if content is not None and content != pin.content:
+            yield script.FileBefore(path=pin.path, content=content, only_if=pin.content)
+    for path in plan.state_files:
+        if (state := node.files.read(PurePosixPath(path))) is not None:
+            yield script.FileBefore(path=path, content=state)
+    if (arguments := plan.swap.arguments) is not None:
+        before = node.files.read(PurePosixPath(arguments.path))
+        yield script.FileBefore(path=arguments.path, content=before)

@@ -1,0 +1,46 @@
+"""Temporary settings of the runtime's restart: files that exist only during a run."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.description import RuntimeKind, is_drop_in
+
+MODE = 0o644
+
+
+def apply_tuning(node: Node, plan: RunPlan) -> None:
+    """Make systemd start the runtime with the tuning; if that fails, as configured."""
+    if not plan.tuning.files:
+        return
+    try:
+        for file in plan.tuning.files:
+            node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
+        node.services.reload()
+    except StepFailed:  # a file that systemd has not loaded would look like a change of the unit by somebody else
+        with suppress(StepFailed):
+            _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
+
+
+def remove_tuning(files: Files, services: ServiceManager, *kinds: RuntimeKind) -> None:
+    """Make systemd start runtimes of these kinds as configured again, with a single reload for all of them.
+
+    Files that the drop-ins refer to are removed last.
+
+    Raises:
+        StepFailed: a file could not be removed.
+    """
+    tuning = [path for kind in kinds for path in kind.tuning]
+    _remove(files, filter(is_drop_in, tuning))
+    services.reload()
+    _remove(files, (path for path in tuning if not is_drop_in(path)))
+
+
+def _remove(files: Files, paths: Iterable[PurePosixPath]) -> None:
+    for path in paths:
+        files.remove(path)

@@ -1,0 +1,256 @@
+"""The loop of one node's run: observe, decide, record, act, until the journal has a FINISHED record.
+
+Starting it again after any interruption continues where the journal ends. There is no separate recovery path.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import assert_never
+
+from nodeupgrade.api.json import JsonValue, from_json, to_json
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.storage import JournalStore
+from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.rescue import script
+from nodeupgrade.node.run import (
+    kept_images,
+    lease_keeping,
+    progress_limit,
+    restart_tuning,
+    shield_use,
+    shown_containers,
+)
+from nodeupgrade.node.run.machine import (
+    AskAgain,
+    Do,
+    Finish,
+    HoldRollback,
+    Observation,
+    Undo,
+    committed,
+    decide,
+    needs_quiet,
+    needs_runtime,
+)
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.steps.order import STEPS
+from nodeupgrade.node.run.summary import report
+from nodeupgrade.node.verification.completeness import Obstacle
+
+MESSAGE_LENGTH = 2000
+SAY_AGAIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """One run, which carries out one plan."""
+
+    node: Node
+    plan: RunPlan
+    store: JournalStore
+    heartbeat: Callable[[], None] = lambda: None  # called before every decision, for a watchdog
+    # told how many seconds may pass from now on without any progress; to wait by the clock is progress
+    allow: Callable[[float], None] = lambda _seconds: None
+
+    def carry_out(self) -> RunReport:
+        """Run to the end and return the report.
+
+        Raises:
+            Inconsistent: the journal cannot be trusted; the node is left as it is.
+        """
+        journal = self.store.load()
+        while (finished := journal.finished) is None:
+            self.allow(progress_limit.longest_silence(self.plan.limits))
+            self.heartbeat()
+            journal = self._advance(journal)
+        found = from_json(RunReport, finished.payload, strict=True)
+        self.allow(progress_limit.longest_silence(self.plan.limits))
+        self._clean_up(found.outcome)
+        return found
+
+    def _advance(self, journal: Journal) -> Journal:
+        clock = self.node.clock
+        seen = Observation(
+            monotonic=clock.monotonic(),
+            boot=clock.boot(),
+            abort=self.node.abort(),
+            planned=self.plan.boot,
+            rescue=self.node.rescue(),
+            go_on=self.node.go_on(),
+        )
+        decision = decide(journal, seen, self.plan.limits)
+        if needs_runtime(decision) or needs_quiet(decision):
+            lack = self._lack(journal) if needs_runtime(decision) else shield_use.lack(self.node, self.plan)
+            seen = replace(seen, lack=lack)
+            decision = decide(journal, seen, self.plan.limits)
+        match decision:
+            case Do(step=step, seconds=seconds):
+                return self._do(journal, step, seconds)
+            case Undo(step=step) as undo:
+                return self._undo(self._announce(journal, undo), step, undo)
+            case HoldRollback() as hold:
+                return self._hold(self._announce(journal, hold.undo), hold)
+            case AskAgain(seconds=seconds):
+                clock.sleep(seconds)
+                return journal
+            case Finish() as finish:
+                summary = report(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+                return self._record(journal, Mark.FINISHED, payload=to_json(summary, strict=True), reason=finish.reason)
+            case never:
+                assert_never(never)
+
+    def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
+        actions = STEPS[step]
+        self.allow(progress_limit.seconds_without_progress(step, self.plan.limits))
+        try:
+            payload = journal.payload(step)
+            interrupted = payload is not None
+            if payload is None:
+                payload = actions.prepare(self.node, self.plan)
+                journal = self._record(journal, Mark.DOING, step, payload=payload)
+            self.node.failpoint(at(step, When.ANNOUNCED))
+            if not (interrupted and actions.is_done(self.node, self.plan, payload)):
+                actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
+            self.node.failpoint(at(step, When.DONE))
+        except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
+            return self._record(
+                journal, Mark.FAILED, step, payload=_changes(error), error=_sentence(error), reason=_reason(error)
+            )
+        return self._record(journal, Mark.DONE, step)
+
+    def _undo(self, journal: Journal, step: Step, undo: Undo) -> Journal:
+        payload = journal.payload(step)
+        if payload is None:  # it failed in ``prepare``, before it could have any effect
+            return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
+        try:
+            self.node.failpoint(at(step, When.UNDOING))
+            unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
+            self.node.failpoint(at(step, When.UNDONE))
+        except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
+            return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
+        return self._record(journal, Mark.UNDONE, step, error=unreversed)
+
+    def _announce(self, journal: Journal, undo: Undo) -> Journal:
+        """Record that, and why, a step is being undone, unless that is recorded or there is nothing to undo."""
+        if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
+            return journal
+        return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+
+    def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
+        """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
+        if not needs_quiet(hold.undo):
+            lease_keeping.keep_lease(self.node, self.plan)
+        lack, last = hold.lack, journal.records[-1]
+        recorded_already = last.mark is Mark.HELD and (
+            (last.reason, last.error) == (lack.reason, lack.why)
+            or self.node.clock.monotonic() - last.monotonic < SAY_AGAIN_SECONDS
+        )
+        if not recorded_already:
+            journal = self._record(journal, Mark.HELD, hold.undo.step, error=lack.why, reason=lack.reason)
+        self.node.clock.sleep(hold.seconds)
+        return journal
+
+    def _lack(self, journal: Journal) -> Obstacle | None:
+        stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+        rebooted = stopping is None or stopping.boot != self.node.clock.boot()
+        try:
+            lack = shown_containers.lack(self.node, self.plan, rebooted=rebooted)
+            if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
+                return lack
+            with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
+                if kept_images.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                    return shown_containers.lack(self.node, self.plan, rebooted=rebooted)
+            return lack
+        except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
+            return Obstacle(reason=_reason(error), why=_sentence(error))
+
+    def _record(
+        self,
+        journal: Journal,
+        mark: Mark,
+        step: Step | None = None,
+        *,
+        payload: dict[str, JsonValue] | None = None,
+        error: str | None = None,
+        reason: Reason | None = None,
+    ) -> Journal:
+        record = Record(
+            seq=len(journal.records) + 1,
+            mark=mark,
+            step=step,
+            boot=self.node.clock.boot(),
+            at=self.node.clock.now().isoformat(timespec="milliseconds"),
+            monotonic=self.node.clock.monotonic(),
+            payload=payload,
+            error=None if error is None else shorten(error),
+            reason=reason,
+        )
+        self.store.append(record)
+        return journal.with_record(record)
+
+    def _clean_up(self, outcome: Outcome) -> None:
+        """Clean up after the end. All of it can be repeated, and may fail without harm."""
+        with suppress(StepFailed):
+            self.store.scrub()
+        for timer in (DEAD_MAN_TIMER, script.TIMER):
+            with suppress(StepFailed, Transient):
+                self.node.services.stop(timer)
+        lease_keeping.release_lease(self.node, self.plan)
+        with suppress(StepFailed, Transient):
+            shield_use.end(self.node, self.plan)
+        with suppress(StepFailed):
+            self.node.services.remove_mask(self.plan.swap.unit)
+        with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
+            restart_tuning.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
+        own = (
+            *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
+            script.SCRIPT,
+            script.LOOK,
+        )
+        for path in own:
+            with suppress(StepFailed):
+                self.node.files.remove(path)
+        for name in self.plan.files():
+            with suppress(StepFailed):
+                self.node.files.tidy(PurePosixPath(name))
+
+
+def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
+    """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
+
+    The fence does not survive a reboot, and the kubelet's program, arguments and manifests may be half swapped.
+    """
+    last = journal.last
+    if last is None or journal.finished is not None or last.boot == node.clock.boot():
+        return
+    if committed(journal, node.rescue()):  # nothing will be undone, so nothing would lift the fence
+        return
+    if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
+        node.services.mask(plan.swap.unit)
+        node.services.stop(plan.swap.unit)
+
+
+def _reason(error: Exception) -> Reason:
+    match error:
+        case StepFailed(reason=reason):
+            return reason
+        case NodeUpgradeError():
+            return Reason.STEP_FAILED
+        case _:
+            return Reason.INTERNAL_ERROR
+
+
+def _changes(error: Exception) -> dict[str, JsonValue] | None:
+    return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, NodeUpgradeError) else f"unexpected {type(error).__name__}: {error}"

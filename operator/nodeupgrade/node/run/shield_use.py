@@ -1,0 +1,122 @@
+"""Use the shield during a run: before the new kubelet starts, and again when the old one comes back.
+
+Nothing here stops a rollback: an old kubelet without the shield is better than no kubelet.
+"""
+
+from contextlib import suppress
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.journal.journal import GO_ON
+from nodeupgrade.node.node import SHIELD, Node
+from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.kubelet_log import evicts, read_log
+from nodeupgrade.node.run.refused_calls import kubelet_lines, refused_since
+from nodeupgrade.node.shield.rules import RefusedCall
+from nodeupgrade.node.verification.completeness import Obstacle
+
+LOOK_SECONDS = 0.25
+WAITS_SECONDS = 15.0
+"""How long to wait for the outcome of calls that wait, which is known after EXCUSE_SECONDS."""
+QUIET_SECONDS = 30.0
+"""How long a kubelet must not have been refused anything. It repeats a refused call after 10 to 15 s."""
+
+
+def start(node: Node, plan: RunPlan) -> None:
+    """Start the shield's process, which changes nothing yet. Takes a while, so a kubelet should be running.
+
+    Raises:
+        StepFailed: it does not start, and the run requires it.
+    """
+    if plan.shield is None:
+        return
+    try:
+        # That of a run before may still serve calls under way, for as long as pods may take to end. It is lowered.
+        if node.services.status(SHIELD).active_state == "deactivating":
+            node.services.kill(SHIELD)
+        node.services.start(SHIELD)
+    except StepFailed as error:
+        if plan.shield.required:
+            raise StepFailed(f"the shield does not start: {error}", reason=Reason.SHIELD_UNAVAILABLE) from error
+
+
+def raise_again(node: Node, plan: RunPlan) -> None:
+    """Raise the shield for the old kubelet, if it can be."""
+    if plan.shield is not None:
+        with suppress(StepFailed):
+            node.shield.raise_up()
+
+
+def end(node: Node, plan: RunPlan) -> None:
+    """Lower the shield, and let its process end once it has served the calls that are under way.
+
+    Raises:
+        StepFailed: the runtime's own socket is not back in its place.
+    """
+    if plan.shield is not None:
+        node.shield.lower()
+        if not _is_gone(node):
+            node.services.stop(SHIELD, wait=False)  # it serves calls under way to their end
+        node.shield.clear()
+
+
+def _is_gone(node: Node) -> bool:
+    """Report whether there is no shield to stop: a reboot removes it. Where systemd does not say, there may be one."""
+    try:
+        return node.services.status(SHIELD).gone
+    except StepFailed:
+        return False
+
+
+def lack(node: Node, plan: RunPlan) -> Obstacle | None:
+    """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
+
+    Waits for a kubelet that just started and has done no harm so far; not for one that keeps restarting. Nothing is
+    held off where the old kubelet evicts pods: the node lacks something, each pod is over in the API as soon as it was
+    chosen, and as long as none of them may end, the next one is chosen.
+    """
+    if plan.shield is None or not (node.shield.raised() or node.shield.stands_by()):
+        return None
+    settle = plan.limits.rollback_settle
+    deadline = node.clock.awake() + settle
+    while (started := node.services.status(plan.swap.unit).started) is not None:
+        now = node.clock.awake()
+        calls = _wanted(node, started)
+        if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
+            if evicts(read_log(node, plan.swap.unit)):
+                return None
+            return Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+        if now >= min(started + settle, deadline) and not node.shield.waiting():
+            return None
+        if now >= deadline + WAITS_SECONDS:
+            return Obstacle(
+                reason=Reason.SHIELD_HELD, why="a call waits at the shield, and whether it was refused is not known"
+            )
+        node.clock.sleep(LOOK_SECONDS)
+    return None
+
+
+def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return what the old kubelet still wanted when the shield was lowered, one call for each instance."""
+    started = node.services.status(plan.swap.unit).started
+    if plan.shield is None or started is None:
+        return ()
+    calls = {
+        call.instance: call for call in _wanted(node, started) if AwakeTime(call.monotonic) + QUIET_SECONDS > lowered
+    }
+    return tuple(calls.values())
+
+
+def _wanted(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return what a kubelet was refused since its start. Other callers do not repeat what they want."""
+    return tuple(call for call in refused_since(node, started) if not call.caller)
+
+
+def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:
+    return (
+        f"kubelet {plan.from_version} runs again and wants to {calls[-1]}, which the shield refuses for "
+        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, calls[-1])} "
+        f"(to let it have its way at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
+    )

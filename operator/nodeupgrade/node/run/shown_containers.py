@@ -1,0 +1,62 @@
+"""Check that the runtime shows everything that still runs, before hashes or a kubelet depend on it."""
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.findings.finding import named
+from nodeupgrade.node.journal.journal import GO_ON
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import start_preconditions
+from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.verification.completeness import Obstacle, unshown
+
+PATIENCE_SECONDS = 10.0
+"""How long to wait for a runtime that was just restarted before it counts as not answering."""
+
+
+def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
+    """Return why the runtime is not fit for the old kubelet; ``None`` if it is.
+
+    Where a kubelet runs already, nothing is required; after a reboot, which ended everything, only an answer.
+    """
+    try:
+        if node.services.status(plan.swap.unit).main_pid:
+            return None
+        now = _inventory(node, plan)
+        hidden = () if rebooted else unshown(plan, now, node.runtime.alive)
+    except Transient:
+        return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
+    except StepFailed as error:
+        return Obstacle(reason=error.reason, why=str(error))
+    if not hidden:
+        return None
+    anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
+    return Obstacle(
+        reason=Reason.RUNTIME_LOST_PODS,
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} "
+        f"(to start the kubelet all the same, which makes them a second time: {anyway})",
+    )
+
+
+def require_shown(node: Node, plan: RunPlan) -> None:
+    """Check again right before a kubelet starts: the runtime may have been restarted since the last check.
+
+    Raises:
+        StepFailed: the runtime does not show everything that still runs.
+        Transient: it does not answer.
+    """
+    if hidden := unshown(plan, node.runtime.inventory(full=False), node.runtime.alive):
+        raise StepFailed(
+            f"the runtime does not show {len(hidden)} of the instances that still run, such as {hidden[0]}",
+            reason=Reason.RUNTIME_LOST_PODS,
+        )
+
+
+def _inventory(node: Node, plan: RunPlan) -> Inventory:
+    try:
+        return node.runtime.inventory(full=False)
+    except Transient:
+        start_preconditions.require_startable(node, plan)
+        node.runtime.wait_until_answering(PATIENCE_SECONDS)
+        return node.runtime.inventory(full=False)

@@ -1,0 +1,60 @@
+"""Check that the program that runs is the one that was started: it may change after the last check before a start."""
+
+from dataclasses import dataclass
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+
+LOOK_AT_PROGRAM_SECONDS = 0.03
+"""A kubelet takes a third of a second before it does anything to a container."""
+
+
+@dataclass(slots=True)
+class Running:
+    """Checks which program a newly started kubelet runs, until it is known to be the right one."""
+
+    node: Node
+    plan: RunPlan
+    stamp: str | None  # stamp of the right program; None if there is nothing to compare with
+    _next: float = 0.0
+    _seen: bool = False
+
+    def __call__(self) -> None:
+        """Check, if the next check is due.
+
+        Raises:
+            StepFailed: another program runs.
+        """
+        if not self._seen and self.node.clock.monotonic() >= self._next:
+            self._look(last=False)
+            self._next = self.node.clock.monotonic() + LOOK_AT_PROGRAM_SECONDS
+
+    def confirm(self) -> None:
+        """Check a last time, unless the right program was seen already.
+
+        Raises:
+            StepFailed: another program runs, or it cannot be determined which.
+        """
+        if not self._seen:
+            self._look(last=True)
+
+    def _look(self, *, last: bool) -> None:
+        unit = self.node.services.status(self.plan.swap.unit)
+        found = self.node.kubelet.program_stamp(unit.main_pid)
+        self._seen = self.stamp is None or found == self.stamp
+        if self._seen or not (last or (found is not None and self._starts_directly(unit))):
+            return
+        runs = self.node.kubelet.executable(unit.main_pid) if found is not None else None
+        raise StepFailed(
+            f"{unit.name} runs {runs or 'a program that cannot be told'}, which is not the kubelet that was to be "
+            "started; find out what puts it there",
+            reason=Reason.DIGEST_MISMATCH,
+        )
+
+    def _starts_directly(self, unit: UnitStatus) -> bool:
+        """Report whether the unit starts the kubelet itself, not a program that then executes the kubelet."""
+        planned = self.plan.kubelet_start
+        return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program

@@ -1,0 +1,182 @@
+"""Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+from nodeupgrade.api.json import JsonValue, to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.errors import ContainerGone, StepFailed, Transient
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import FIRST_RESTORED, FIRST_REWRITTEN, RUNTIME_RESTARTED
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import AwaitedContainer, RunPlan
+from nodeupgrade.node.run import ended_containers, kept_images, newcomers, start_preconditions
+from nodeupgrade.node.run.evidence import require_planned
+from nodeupgrade.node.run.steps.actions import Payload, StepActions
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.node.verification.verification import hash_differences
+
+Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
+"""By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
+
+
+class ConfirmInventory(StepActions):
+    """Confirm, with the kubelet down, that exactly the planned containers run. Nothing starts containers any more."""
+
+    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Compare the runtime's inventory with the plan."""
+        require_planned(node, plan)
+
+
+class RewriteHashes(StepActions):
+    """Replace the stored hashes by those that the new kubelet will compute.
+
+    The runtime answers from memory, so the new hashes become visible only with its restart, all at once, however many
+    containers there are.
+    """
+
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+        """Return the stored metadata of every container to be rewritten, byte for byte."""
+        kept = kept_images.images_to_keep(node, plan)
+        images = node.runtime.before_images(c.id for c in kept)
+        for container in kept:
+            image = images.get(container.id)
+            if image is None and container.expendable:
+                continue
+            if image is None or image.hashes.container != container.before.container:
+                found = "nothing" if image is None else str(image.hashes.container)
+                raise StepFailed(
+                    f"{container.pod}/{container.name} stores {found}, planned for {container.before.container}",
+                    reason=Reason.INVENTORY_CHANGED,
+                )
+        return {image.container_id: to_json(image, strict=True) for image in images.values()}
+
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+        """Rewrite all hashes; a repetition skips those that are written.
+
+        A runtime that is stopped for that has to be started again, so its start is checked first.
+        """
+        if node.runtime.kind.stops_for_rewriting:
+            start_preconditions.require_runtime_as_planned(node, plan)
+        images = kept_images.read_images(payload)
+        changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
+        node.runtime.rewrite(changes[:1])
+        node.failpoint(FIRST_REWRITTEN)
+        node.runtime.rewrite(changes[1:])
+
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+        """Restore every byte, and make the runtime serve it.
+
+        Containers that the new kubelet created meanwhile carry its hashes: they get the old kubelet's, or that would
+        replace them a second time. For pods that were added after planning, the agent reports the hashes.
+        """
+        start_preconditions.require_startable(node, plan)
+        node.runtime.wait_until_answering(plan.limits.runtime_restart)
+        for image in kept_images.read_images(payload).values():
+            with suppress(ContainerGone):
+                node.runtime.restore(image)
+            node.failpoint(FIRST_RESTORED)
+        for container, before in _started_since(node, plan):
+            for present in node.runtime.before_images([container.id]).values():
+                node.runtime.rewrite([(present, before)])
+        restored, doubtful = newcomers.take_back(node, plan)
+        hashes = _hashes(plan, restored)
+        if _serves_another_era(node, hashes):
+            start_preconditions.require_runtime_as_planned(node, plan)
+            node.services.restart(plan.runtime_unit)
+            node.runtime.wait_until_answering(plan.limits.runtime_restart)
+            if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
+                raise StepFailed(
+                    f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
+                )
+        if not doubtful:
+            return None
+        return (
+            f"these came after the planning, and begin again if the old kubelet hashes otherwise: {', '.join(doubtful)}"
+        )
+
+    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
+        """Report whether every stored hash is the planned one."""
+        images = node.runtime.before_images(c.id for c in plan.rewrites())
+        return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
+
+
+def _started_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Return the containers that the new kubelet started, with the hashes that the old one would have stored."""
+    known = {c.id for c in plan.containers}
+    return ((c, before) for c, before in _with_new_hash(node, _hashes(plan)) if c.id not in known)
+
+
+def _with_new_hash(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Yield the containers that serve the new kubelet's hash, with the hashes of the old one."""
+    for container in node.runtime.inventory(full=False).containers:
+        before, after = hashes.get((container.pod.uid, container.name), (None, None))
+        if before and container.state is not ContainerState.EXITED and container.hashes.container == after:
+            yield container, before
+
+
+def _serves_another_era(node: Node, hashes: Hashes) -> bool:
+    return any(
+        container.hashes.container != known[0].container
+        for container in node.runtime.inventory(full=False).running()
+        if (known := hashes.get((container.pod.uid, container.name))) is not None
+    )
+
+
+def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
+    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *restored)}
+    return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+
+
+class RestartRuntime(StepActions):
+    """Restart the runtime, which serves annotations from memory, so that it reads the rewritten hashes.
+
+    Undoing REWRITE_HASHES restarts it again, once the hashes are restored, so there is nothing to undo here.
+    """
+
+    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Restart and wait until the CRI *answers*; an active unit does not mean that it does.
+
+        Fail without a restart if the runtime might come back with another configuration: the running one knows all
+        containers.
+        """
+        if not plan.rewrites():
+            return
+        start_preconditions.require_runtime_as_planned(node, plan)
+        node.services.restart(plan.runtime_unit)
+        node.failpoint(RUNTIME_RESTARTED)
+        try:
+            node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
+        except Transient as error:
+            raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
+        if taken := kept_images.reinstated(node, plan):
+            raise StepFailed(
+                f"the restarted runtime took {len(taken)} containers for ended although they run, first: {taken[0]}; "
+                "what it had written down about them was put back",
+                reason=Reason.VERIFICATION_FAILED,
+            )
+
+    def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
+        """Report whether the runtime serves the planned hashes."""
+        try:
+            return not hash_differences(plan.containers, node.runtime.inventory(full=False))
+        except Transient:
+            return False
+
+
+class ReadBack(StepActions):
+    """Read back what the runtime serves after its restart, before the new kubelet sees it."""
+
+    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Require the same instances with their new hashes, and every sandbox ready with its address.
+
+        Containers that have ended because the runtime was restarted are the only exception.
+        """
+        now, seen = ended_containers.look_without_kubelet(node, plan, addresses=True)
+        if found := (*seen.damage, *hash_differences(plan.containers, now)):
+            raise StepFailed(
+                f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
+                reason=Reason.VERIFICATION_FAILED,
+            )

@@ -1,0 +1,178 @@
+"""Detect harm to containers that ran before, frequently and cheaply, from the moment a kubelet starts.
+
+It polls instead of subscribing to events: a listing takes 10 ms on a node with 110 pods, not every runtime has events
+over the CRI, and an event would save a quarter of a second at most.
+"""
+
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import ended_containers
+from nodeupgrade.node.run.evidence import LOOK_SECONDS
+from nodeupgrade.node.run.kubelet_log import quoted, read_log
+from nodeupgrade.node.run.refused_calls import require_none_refused
+from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.verification.departures import Departures, Evidence, divide, may_be_harmless
+from nodeupgrade.node.verification.verification import Difference, consistent, unplanned
+
+EARLY_SECONDS = 10.0
+"""How long to poll frequently: a kubelet synchronises every pod in its first seconds."""
+LATER_LOOK_SECONDS = 1.0
+LAST_LOOK_SECONDS = 30.0
+"""How long the final report waits for a runtime that does not answer; no decision depends on it."""
+NEVER = AwakeTime(0.0)
+NOTHING = Departures(damage=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The result of one look."""
+
+    seen: Departures = NOTHING
+    inventory: Inventory = field(default_factory=Inventory)
+    complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    # differences that could not be confirmed because the runtime stopped answering
+    suspected: tuple[Difference, ...] = ()
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks when it is called, at a limited rate; raises as soon as something is harmed."""
+
+    node: Node
+    plan: RunPlan
+    _began: AwakeTime = NEVER
+    _next: AwakeTime = NEVER
+    _waiting_since: AwakeTime | None = field(default=None)
+    _silent_since: AwakeTime | None = field(default=None)
+    _suspected: tuple[Difference, ...] = ()
+
+    @classmethod
+    def from_now(cls, node: Node, plan: RunPlan, *, first_look: float = LOOK_SECONDS) -> "Watch":
+        """Return a watch whose first look is ``first_look`` seconds from now."""
+        now = node.clock.awake()
+        return cls(node, plan, now, now + first_look)
+
+    def __call__(self) -> None:
+        """Look, if the next look is due.
+
+        Raises:
+            StepFailed: something that ran before was stopped or replaced, and did not end by itself; or the shield
+                refused to do so.
+        """
+        require_none_refused(self.node, self.plan)
+        if self.node.clock.awake() >= self._next:
+            self.content()
+
+    def content(self, *, thorough: bool = False) -> bool:
+        """Look now, and report whether the runtime showed everything and nothing is pending.
+
+        Raises:
+            StepFailed: as above; or the runtime has not answered for too long. Until then the watch waits: a kubelet
+                cannot end anything through a runtime that does not answer, and a rollback needs the runtime too.
+        """
+        now = self.node.clock.awake()
+        waits = self._waiting_since is not None
+        self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
+        result = look(self.node, self.plan, thorough=thorough)
+        if not result.complete:
+            self._tolerate_silence(now, result.suspected)
+            return False
+        self._silent_since, self._suspected = None, ()
+        damage = result.seen.damage
+        if not damage:
+            self._waiting_since = None
+            return True
+        self._waiting_since = now if self._waiting_since is None else self._waiting_since
+        patience = now - self._waiting_since < EXCUSE_SECONDS
+        if not (patience and may_be_harmless(self.plan, result.inventory, damage)):
+            if self.node.services.shuts_down():  # its kubelet ends its pods, and must not be stopped over that
+                return False
+            raise StepFailed(
+                f"the new kubelet did not leave everything alone: {_describe(self.node, self.plan, damage)}",
+                reason=Reason.CONTAINER_RESTARTED,
+            )
+        return False
+
+    def _tolerate_silence(self, began: AwakeTime, suspected: tuple[Difference, ...]) -> None:
+        self._silent_since = began if self._silent_since is None else self._silent_since
+        self._suspected = suspected or self._suspected
+        seconds = self.node.clock.awake() - self._silent_since
+        if seconds < self.plan.limits.runtime_restart:
+            return
+        last = _describe(self.node, self.plan, self._suspected) if self._suspected else ""
+        raise StepFailed(
+            f"the runtime has shown nothing for {seconds:.0f} s, so whether the containers still run is not known"
+            + (f"; what it showed last: {last}" if last else ""),
+            reason=Reason.RUNTIME_DID_NOT_ANSWER,
+        )
+
+
+def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
+    """Look thoroughly, and wait for pending evidence. The result is only reported; nothing acts on it."""
+    began = node.clock.awake()
+    while True:
+        result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
+        seconds = node.clock.awake() - began
+        damage = result.seen.damage
+        waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
+        if not waits and (result.complete or seconds >= LAST_LOOK_SECONDS):
+            return result
+        node.clock.sleep(LOOK_SECONDS)
+
+
+def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
+    """Look once, and again if anything seems to have changed.
+
+    If ``thorough``, also at what costs a call per item, such as start times and addresses. Unless only the new kubelet
+    has run since the runtime was restarted, the runtime's log does not go back far enough, so that nothing counts as
+    ended by itself.
+    """
+    found: tuple[Difference, ...] = ()
+    try:
+        first = node.runtime.inventory(full=thorough)
+        if not (found := unplanned(plan, first)):
+            return Look(inventory=first)
+        second = node.runtime.inventory(full=True)
+    except Transient:
+        return Look(complete=False, suspected=found)
+    if not (found := consistent(found, unplanned(plan, second))):
+        return Look(inventory=second)
+    return Look(seen=divide(plan, second, found, _evidence(node, plan, new_kubelet=new_kubelet)), inventory=second)
+
+
+def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
+    asked = None
+    if new_kubelet and _runtime_is_older(node, plan):
+        asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
+    ended = ended_containers.recorded_ended(node.recorded(Step.START_KUBELET))
+    by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
+    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
+
+
+def _runtime_is_older(node: Node, plan: RunPlan) -> bool:
+    """Report whether the log of the present runtime process covers every request of the kubelet."""
+    runtime, kubelet = (node.services.status(unit).started for unit in (plan.runtime_unit, plan.swap.unit))
+    return runtime is not None and kubelet is not None and runtime < kubelet
+
+
+def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
+    log = read_log(node, plan.swap.unit)
+    listed = "; ".join(f"{each}{_evidence_of(plan, each, log)}" for each in damage[:CONTAINERS_LISTED])
+    more = f" and {len(damage) - CONTAINERS_LISTED} more" if len(damage) > CONTAINERS_LISTED else ""
+    return f"{listed}{more}"
+
+
+def _evidence_of(plan: RunPlan, difference: Difference, log: tuple[str, ...]) -> str:
+    """Return the hash that the kubelet found, and its log line about the container."""
+    planned = next((c for c in plan.containers if c.id == difference.container), None)
+    if planned is None:
+        return ""
+    return f" (it carried hash {planned.after.container}{quoted(log, planned.id)})"

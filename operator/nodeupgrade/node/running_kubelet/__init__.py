@@ -1,0 +1,1 @@
+"""The kubelet that runs on the node."""

@@ -1,0 +1,265 @@
+"""Has a kubelet's credentials printed by the program that its kubeconfig names, as the kubelet does.
+
+The program runs in a cell (`cell.py`): in the node's root directory and network, with the kubelet's environment, but
+where no file can be changed. What it prints is kept in memory, and nowhere else, for as long as it is good.
+"""
+
+import base64
+import json
+import os
+import re
+import selectors
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import structlog
+
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.kubelet.credential_program import (
+    CredentialProgram,
+    CredentialProgramError,
+    Printed,
+    environment,
+    places,
+    printed,
+)
+from nodeupgrade.kubelet.kubeconfig import Credentials, with_printed
+from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.node.running_kubelet import cell
+from nodeupgrade.node.running_kubelet.requests import Given, Source
+
+log = structlog.get_logger()
+
+SECONDS = 15
+"""To live for the program; one that asks a cloud takes about one."""
+GRACE_SECONDS = 5.0
+"""For the cell to be made and ended."""
+LARGEST = 256 * 1024
+"""Bytes that are read of what it prints; credentials have some thousands."""
+TOLD = 300
+"""Characters that are repeated of its last words."""
+_LONG = re.compile(r"[A-Za-z0-9+/_=.~%-]{32,}")
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
+KEPT_FRACTION = 0.9
+"""Of its life, for which a credential is used."""
+FAILURE_KEPT_SECONDS = 10.0
+"""For which a program that failed is not run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came of running the program the last time."""
+
+    of: object  # what was run
+    result: Printed | CredentialProgramError
+    until: float  # when it is to be run again, by the monotonic clock
+
+
+class CredentialPrograms:
+    """Runs programs that print credentials. Can be used by several threads at once.
+
+    Args:
+        root: mount point of the node's root directory.
+        interpreter: words with which Python is started.
+        seconds: to live for a program.
+    """
+
+    def __init__(self, root: Path, interpreter: tuple[str, ...], *, seconds: int = SECONDS) -> None:
+        self._root = root
+        self._interpreter = interpreter
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._last: _Outcome | None = None
+
+    def source(
+        self, kubeconfig: PurePosixPath, found: Credentials, kubelets: Callable[[], Mapping[str, str]]
+    ) -> Source:
+        """Return where requests get the credentials of a kubeconfig from. No program is run before they are needed.
+
+        Args:
+            kubeconfig: path on the node.
+            found: what is in it, without paths.
+            kubelets: returns the kubelet's environment; called only if a program prints the credentials.
+
+        Raises:
+            CredentialProgramError: others than root may write the kubeconfig.
+        """
+        if found.program is None:
+            return Given(found)
+        self._require_roots_own(kubeconfig)
+        return _PrintedSource(self, found, found.program, kubelets())
+
+    def printed(self, program: CredentialProgram, variables: Mapping[str, str]) -> Printed:
+        """Return what the program prints with this environment, or has printed a while ago.
+
+        Raises:
+            CredentialProgramError: it cannot be run, fails, or prints nothing usable.
+        """
+        with self._lock:
+            last = self._last
+            if last is None or last.of != (program, variables) or time.monotonic() >= last.until:
+                last = self._last = self._run(program, variables)
+        if isinstance(last.result, CredentialProgramError):
+            raise last.result
+        return last.result
+
+    def forget(self, what: Printed) -> None:
+        """Have the program run again when credentials are needed next, unless it has been since it printed these."""
+        with self._lock:
+            if self._last is not None and self._last.result is what:
+                self._last = None
+
+    def _run(self, program: CredentialProgram, variables: Mapping[str, str]) -> _Outcome:
+        try:
+            path = self._found(program, variables)
+            began = time.monotonic()
+            result = printed(program, self._output(path, program, variables))
+        except (CredentialProgramError, OSError) as error:  # such as links that lead nowhere
+            failed = CredentialProgramError(f"program {program}: {error}")
+            return _Outcome((program, variables), failed, time.monotonic() + FAILURE_KEPT_SECONDS)
+        log.info(
+            "credentials_printed",
+            program=str(path),
+            seconds=round(time.monotonic() - began, 3),
+            expires=None if result.expires is None else result.expires.isoformat(),
+        )
+        life = float("inf") if result.expires is None else (result.expires - datetime.now(UTC)).total_seconds()
+        return _Outcome((program, variables), result, time.monotonic() + KEPT_FRACTION * life)
+
+    def _found(self, program: CredentialProgram, variables: Mapping[str, str]) -> PurePosixPath:
+        for place in places(program, variables):
+            at = resolve(self._root, place, follow_last=True)
+            if at.is_file() and at.stat().st_mode & 0o111:
+                self._require_roots_own(place)
+                return place
+        raise CredentialProgramError("there is no such program")
+
+    def _require_roots_own(self, path: PurePosixPath) -> None:
+        """Require that nobody but root may write a file, or exchange it or a link on its way.
+
+        Raises:
+            CredentialProgramError: somebody else may, or it cannot be told.
+        """
+        try:
+            links: list[Path] = []
+            ends = (resolve(self._root, path, follow_last=True, links=links), *links)
+            ways = (place for end in ends for place in (end, *end.parents) if place.is_relative_to(self._root))
+            for place in dict.fromkeys(ways):
+                if _others_write(place.lstat()):
+                    on_node = PurePosixPath("/") / place.relative_to(self._root)
+                    raise CredentialProgramError(f"others than root may write {on_node}, on the way to {path}")
+        except OSError as error:
+            raise CredentialProgramError(f"cannot tell who may write {path}: {error.strerror or error}") from error
+
+    def _output(self, path: PurePosixPath, program: CredentialProgram, variables: Mapping[str, str]) -> bytes:
+        """Run the program in a cell and return what it prints.
+
+        Raises:
+            CredentialProgramError: it failed, did not end in time, or printed too much.
+        """
+        order = {
+            "root": str(self._root),
+            "program": str(path),
+            "name": program.command,
+            "words": program.arguments,
+            "environment": dict(variables),
+            "seconds": self._seconds,
+        }
+        try:
+            status, output, told = _communicate(
+                (*self._interpreter, cell.__file__), json.dumps(order).encode(), self._seconds + GRACE_SECONDS
+            )
+        except OSError as error:
+            raise CredentialProgramError(f"it could not be run: {error.strerror or error}") from error
+        if len(output) > LARGEST:
+            raise CredentialProgramError(f"it prints more than {LARGEST // 1024} KiB")
+        if status < 0:
+            raise CredentialProgramError(f"it did not end within {self._seconds} s, and was ended")
+        if status != 0:
+            words = shorten(_without_secrets(" ".join(told.decode(errors="replace").split()))[-TOLD:], TOLD)
+            raise CredentialProgramError(f"it failed with exit status {status}, where it may change no file: {words}")
+        return output
+
+
+class _PrintedSource:
+    """Implements requests.Source with what a program prints."""
+
+    def __init__(
+        self,
+        programs: CredentialPrograms,
+        found: Credentials,
+        program: CredentialProgram,
+        kubelets: Mapping[str, str],
+    ) -> None:
+        authority = found.authority.data
+        told = None if authority is None else base64.b64encode(authority).decode("ascii")
+        self._programs = programs
+        self._found = found
+        self._program = program
+        self._environment = environment(program, kubelets, told)
+        self._used: Printed | None = None
+
+    def current(self) -> Credentials:
+        self._used = self._programs.printed(self._program, self._environment)
+        return with_printed(self._found, self._used)
+
+    def rejected(self) -> bool:
+        if self._used is not None:
+            self._programs.forget(self._used)
+        return True
+
+
+def _without_secrets(words: str) -> str:
+    """Leave out what looks like a token, a key or a signature; a program that is asked to debug may tell them."""
+
+    def shown(match: re.Match[str]) -> str:
+        mixed = all(any(kind(letter) for letter in match[0]) for kind in (str.isupper, str.islower, str.isdecimal))
+        return "…" if mixed or _HEXADECIMAL.search(match[0]) else match[0]
+
+    return _LONG.sub(shown, words)
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Report whether others than root may write. A link's permissions mean nothing."""
+    if status.st_uid != 0:
+        return True
+    if stat.S_ISLNK(status.st_mode):
+        return False
+    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != 0))
+
+
+def _communicate(command: tuple[str, ...], order: bytes, seconds: float) -> tuple[int, bytes, bytes]:
+    """Run a cell; return its exit status, what it printed up to one byte more than LARGEST, and its last words.
+
+    It is ended after so many seconds, or when it prints more.
+    """
+    end = time.monotonic() + seconds
+    output, told = b"", b""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise OSError("it has no pipes")
+        try:
+            process.stdin.write(order)
+            process.stdin.close()
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(process.stdout, selectors.EVENT_READ)
+                waiting.register(process.stderr, selectors.EVENT_READ)
+                while waiting.get_map() and len(output) <= LARGEST and (left := end - time.monotonic()) > 0:
+                    for key, _ in waiting.select(left):
+                        data = os.read(key.fd, LARGEST)
+                        if not data:
+                            waiting.unregister(key.fileobj)
+                        elif key.fileobj is process.stdout:
+                            output = (output + data)[: LARGEST + 1]
+                        else:
+                            told = (told + data)[-4 * TOLD :]
+        finally:
+            if len(output) > LARGEST or time.monotonic() >= end:
+                process.kill()
+    return process.returncode, output, told

@@ -1,0 +1,153 @@
+"""The Kubelet port (ports.kubelet): the kubelet's health endpoint, process and program."""
+
+import base64
+import http.client
+import json
+import os
+import subprocess
+import time
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
+from nodeupgrade.node.running_kubelet import cell
+from nodeupgrade.node.running_kubelet import configz as requests
+from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
+
+HEALTHZ = "http://127.0.0.1:10248/healthz"
+ELF = b"\x7fELF"
+SECONDS = 20
+"""To live for a kubelet in a dry run; it takes less than one."""
+GRACE_SECONDS = 10.0
+SYSTEMD_EXECUTOR = "systemd-executor"
+"""From version 255 on, systemd runs this between its fork and the program of a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKubelet:
+    """The kubelet of the node that this runs on."""
+
+    processes: ProcessTable  # the node's
+    _: KW_ONLY
+    healthz: str = HEALTHZ  # URL of its health endpoint (healthzBindAddress and healthzPort in its configuration)
+    prefix: tuple[str, ...] = ()  # of commands that run its program, for example ``("chroot", "/host")`` in a pod
+    healthz_timeout: float = 1.0  # seconds to wait for the health endpoint; it answers at once or not at all
+    program_timeout: float = 60.0  # seconds for the program to print its version
+    token: Path = requests.TOKEN  # file with the service account's token, for requests to the kubelet's server
+    root: Path = Path("/")  # mount point of the node's root directory
+
+    def healthy(self) -> bool:
+        url = urlsplit(self.healthz)
+        connection = http.client.HTTPConnection(url.hostname or "127.0.0.1", url.port, timeout=self.healthz_timeout)
+        try:
+            connection.request("GET", url.path)
+            answer = connection.getresponse()
+            return answer.status == http.client.OK and answer.read(16) == b"ok"
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def arguments(self, pid: int) -> tuple[str, ...]:
+        arguments = self.processes.arguments(pid)
+        if not arguments:
+            raise Transient(f"cannot read the arguments of process {pid} because it is gone; look for the new one")
+        return arguments
+
+    def executable(self, pid: int) -> PurePosixPath | None:
+        return self.processes.executable(pid)
+
+    def environment(self, pid: int) -> dict[str, str]:
+        if (environment := self.processes.environment(pid)) is None:
+            raise Transient(f"cannot read the environment of process {pid} because it is gone; look for the new one")
+        return environment
+
+    def started(self, pid: int) -> float:
+        """Return the present time minus the age of the process: changes to the clock since then do not distort it."""
+        if (process := self.processes.process(pid)) is None:
+            raise Transient(f"cannot tell when process {pid} was started because it is gone; look for the new one")
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
+
+    def configz(self, where: ServingEndpoint) -> Answer:
+        """Send the service account's token, and only to the kubelet itself."""
+        return requests.configz(where, self.token)
+
+    def inotify_instances(self) -> int:
+        """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
+        return self.processes.files_named("anon_inode:inotify", user=0)
+
+    def program_stamp(self, pid: int) -> str | None:
+        stamp = self.processes.program_stamp(pid) if pid > 0 else None
+        program = self.processes.executable(pid)
+        if stamp == self.processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
+            return None
+        return stamp
+
+    def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
+        """Run it in a cell."""
+        try:
+            order = {
+                "root": str(self.root),
+                "program": str(located(self.root, binary)),
+                "words": trial.words,
+                "environment": dict(trial.environment),
+                "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
+                "directories": trial.directories,
+                "seconds": SECONDS,
+            }
+            done = subprocess.run(
+                [*cell.INTERPRETER, cell.__file__],
+                input=json.dumps(order).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=SECONDS + GRACE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{binary} did not end within {SECONDS} s") from error
+        except OSError as error:
+            raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
+        output = done.stdout.decode(errors="replace")
+        if done.returncode == cell.CANNOT:
+            raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
+        if done.returncode < 0:
+            raise StepFailed(f"{binary} did not end within {SECONDS} s")
+        return output
+
+    def is_elf(self, binary: PurePosixPath) -> bool:
+        try:
+            with located(self.root, binary).open("rb") as program:
+                return program.read(len(ELF)) == ELF
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StepFailed(f"cannot read {binary}: {error.strerror or error}") from error
+
+    def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        try:
+            done = subprocess.run(
+                [*self.prefix, str(binary), *arguments, "--version"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=self.program_timeout,
+                check=False,
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{binary} --version did not end within {self.program_timeout:g} s") from error
+        except OSError as error:
+            return CANNOT_RUN, f"cannot run {binary} because {error.strerror or error}"
+        return done.returncode, done.stdout.decode(errors="replace")
+
+
+def located(root: Path, binary: PurePosixPath) -> Path:
+    """Return where this process sees a program of the node, which may be in this very pod."""
+    own = PurePosixPath(f"/proc/{os.getpid()}/root")
+    return (
+        Path("/") / binary.relative_to(own) if binary.is_relative_to(own) else resolve(root, binary, follow_last=True)
+    )

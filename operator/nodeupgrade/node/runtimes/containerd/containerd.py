@@ -1,0 +1,102 @@
+"""The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
+from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, MetadataStore
+from nodeupgrade.node.runtimes.containerd.listing import to_inventory
+from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD, ContainerdProgram, find_next_start
+from nodeupgrade.node.runtimes.containerd.rescue_fragment import rendered, updates
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.containerd.restart_tuning import find_tuning
+from nodeupgrade.node.runtimes.cri.base import CriRuntime
+from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running
+from nodeupgrade.node.runtimes.cri.rescue_calls import wrong_hashes
+from nodeupgrade.node.runtimes.description import (
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeAtWork,
+    RuntimePlaces,
+    RuntimeProcess,
+)
+from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+
+LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
+
+
+class ContainerdRuntime(CriRuntime):
+    """The containerd of one node, reached through its own API and the CRI, both on one socket."""
+
+    kind = CONTAINERD
+    METADATA = NAMESPACE
+    # containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log
+    # formats, text and JSON, quote the message once more.
+    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
+
+    program: ContainerdProgram
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.store = MetadataStore(self.connection)
+        self.program = ContainerdProgram(self.prefix)
+        self._pids: Mapping[str, int] = {}
+
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+        """Make up to three calls, and read in ``/proc``.
+
+        Unless sandbox statuses are requested (``full`` or ``addresses``), ``host_network`` is derived from the network
+        namespace of the sandbox's process, and is False for sandboxes that ended.
+
+        PIDs are cached unless ``full``: the CRI starts each process once, and listing tasks makes containerd ask every
+        shim, a third of a millisecond each. The start time in ``/proc`` detects a reused PID.
+        """
+        listing = self.connection.retry(lambda: self._list(refresh_pids=full))
+        statuses = Statuses(
+            containers=self.cri.container_statuses(c.id for c in listing.containers) if full else {},
+            sandboxes=self.cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},
+        )
+        return to_inventory(listing, statuses, self.processes)
+
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        return find_next_start(self.files, self.program, unit, running)
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        return find_hazards(self.files, seen)
+
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
+        return find_tuning(self.files, self.program, unit)
+
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        every, listing = tuple(changes), self.cri.listing_of_running()
+        return rendered(str(self.socket), listing, updates(image for image, _ in every), wrong_hashes(every))
+
+    def _places(self) -> RuntimePlaces | None:
+        return places(self.cri.status_info())
+
+    def _list(self, *, refresh_pids: bool) -> Listing:
+        containers, sandboxes = self._listed()
+        if refresh_pids or not running(containers, sandboxes) <= self._pids.keys():
+            tasks = self.connection.call(LIST_TASKS, pb.ListTasksRequest()).tasks
+            self._pids = {task.id or task.container_id: task.pid for task in tasks}
+        return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
+
+
+def places(info: Mapping[str, str]) -> RuntimePlaces | None:
+    """Return containerd's directories and socket as the CRI plugin reports them; ``None`` if it does not."""
+    try:
+        configuration = json.loads(info["config"])
+        root, state, address = (configuration[key] for key in ("containerdRootDir", "stateDir", "containerdEndpoint"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not (root and state):
+        return None
+    # The plugin reports its own directory, which is one below containerd's.
+    return RuntimePlaces(root=str(root), state=str(PurePosixPath(state).parent), address=str(address))

@@ -1,0 +1,71 @@
+"""Replaces the hashes in a container's stored metadata and leaves every other byte unchanged.
+
+containerd's CRI plugin keeps a container's configuration as JSON in a ``google.protobuf.Any`` under the extension
+key ``io.cri-containerd.container.metadata`` of the container's record; type URL, version and shape are the same
+from containerd 1.4 to 2.3. containerd does not validate such a document when it is stored, but a container whose
+document it cannot read vanishes from the CRI at its next start. So the document is never parsed and serialized
+again: two strings are replaced in the bytes, and everything else is proven to be unchanged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from google.protobuf.any_pb2 import Any as Packed
+
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
+from nodeupgrade.node.runtimes.cri.hash_text import HashText
+
+EXTENSION = "io.cri-containerd.container.metadata"
+TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
+VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMetadata(HashText):
+    """The metadata of one container."""
+
+    RUNTIME = "containerd"
+    WHAT = "metadata"
+
+    type_url: str = TYPE_URL
+    record: pb.Container = field(default_factory=pb.Container, compare=False)  # the whole record, if it was read
+
+    @classmethod
+    def of(cls, record: pb.Container) -> Self:
+        """Return the metadata in a record."""
+        stored = record.extensions[EXTENSION]
+        return cls(ContainerId(record.id), stored.value, stored.type_url, record)
+
+    @property
+    def packed(self) -> Packed:
+        """The value of the extension."""
+        return Packed(type_url=self.type_url, value=self.data)
+
+    def parsed(self) -> tuple[Mapping[str, Any], object]:
+        document = self._document()
+        annotations = self._annotations(document)
+        return {name: annotations.pop(name) for name in self.NAMES if name in annotations}, document
+
+    def _document(self) -> dict[str, Any]:
+        if self.type_url != TYPE_URL:
+            raise self.odd(f"its type is {self.type_url!r}, not {TYPE_URL!r}")
+        match self.json(self.data, "it"):
+            case {"Version": version, "Metadata": {"ID": stored_id}} as document:
+                if version != VERSION:
+                    raise self.odd(f"its version is {version!r}, not {VERSION!r}")
+                if stored_id != self.container_id:
+                    raise self.odd(f"it belongs to container {stored_id}")
+                return dict(document)
+            case _:
+                raise self.odd("it has no Version, Metadata and ID")
+
+    def _annotations(self, document: dict[str, Any]) -> dict[str, Any]:
+        match document:
+            case {"Metadata": {"Config": {"annotations": dict(annotations)}}}:
+                return annotations
+            case {"Metadata": {"Config": dict()}}:
+                return {}
+            case _:
+                raise self.odd("it has no container configuration")

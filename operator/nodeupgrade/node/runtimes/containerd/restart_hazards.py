@@ -1,0 +1,96 @@
+"""Known hazards of restarting containerd: its unit, its version, and shims that it may fail to reconnect to."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.runtimes.cri.restart_hazards import killed_with_unit, numbers
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
+from nodeupgrade.node.runtimes.inventory import Inventory
+
+SHIM_SECONDS = 2.5
+"""Half the time that a starting containerd waits for a shim (io.containerd.timeout.shim.load, 5 s)."""
+
+# Ranges of versions (first, last) that must not be restarted, with the consequence.
+UNRESTARTABLE = (
+    ((1, 6, 9), (1, 6, 13), "forgets the addresses of pods when it is restarted (#7843), so any kubelet replaces them"),
+    ((2, 0, 0), (2, 0, 5), "may not start again after a restart (#10848)"),
+    ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
+    ((2, 3, 0), (2, 3, 1), "may end a container that is created while others are looked at (#13512)"),
+)
+
+BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
+"""Below the directory for state: one directory for each container and sandbox."""
+SHIM_PATH = "shim-binary-path"
+
+
+def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
+    """Return all known hazards of a restart."""
+    return RestartHazards(
+        unit=killed_with_unit(seen.unit),
+        pods=(*_pods_have_one_shim(seen.inventory), *_shims_are_installed(files, seen)),
+        runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
+    )
+
+
+def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
+    """Every container is served by the shim of its sandbox, where shims serve whole pods.
+
+    A containerd that cannot reach a sandbox's shim within 100 ms starts a second one for the container, and the
+    first one loses its socket. Such a pod runs well until containerd is restarted, which kills it.
+    """
+    for container in inventory.running():
+        sandbox = inventory.sandbox(container.sandbox_id)
+        if container.monitor is None or sandbox is None or sandbox.monitor in {None, container.monitor}:
+            continue
+        detail = (
+            "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
+            f"(process {container.monitor.pid}); delete the pod first"
+        )
+        yield Finding(reason=Reason.POD_HAS_TWO_MONITORS, subject=container.label, detail=detail)
+
+
+def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:
+    """The program of every shim still is where it was when the shim was started.
+
+    containerd keeps that path beside the shim's socket. If there is nothing at the path when containerd starts, it does
+    not connect to the shim and cleans up what it manages (core/runtime/v2/shim_load.go).
+    """
+    if seen.info.places is None:
+        return
+    bundles = PurePosixPath(seen.info.places.state) / BUNDLES
+    pods = {str(sandbox.id): str(sandbox.pod) for sandbox in seen.inventory.sandboxes}
+    pods |= {str(container.id): str(container.pod) for container in seen.inventory.running()}
+    recorded = {id_: (files.read(bundles / id_ / SHIM_PATH) or b"").decode(errors="replace") for id_ in pods}
+    gone = {path for path in {*recorded.values()} if path.startswith("/") and files.real(PurePosixPath(path)) is None}
+    for pod, path in dict.fromkeys((pods[id_], path) for id_, path in recorded.items() if path in gone):
+        detail = f"its shim was started from {path}, which is gone: any restart of the runtime would kill the pod"
+        remedy = f"put the program back, at least as a link at {path}, or delete the pod"
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=pod, detail=detail, remedy=remedy)
+
+
+def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:
+    version = numbers(seen.info.version)
+    for first, last, consequence in UNRESTARTABLE:
+        if first <= version <= last:
+            detail = f"{seen.info.name} {seen.info.version} {consequence}; upgrade it first"
+            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def _shims_answer(seen: RuntimeAtWork) -> Iterator[Finding]:
+    """Every pod's shim answers in time. Listing tasks measures that, since containerd asks every shim.
+
+    A starting containerd considers a shim dead that does not answer within 5 s, and kills its containers.
+    """
+    if seen.listing_seconds > SHIM_SECONDS:
+        detail = (
+            f"{seen.info.name} took {seen.listing_seconds:.1f} s to list its tasks, more than {SHIM_SECONDS} s: "
+            "the node is too busy for a restart of the runtime, which kills containers whose shims answer too late"
+        )
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
+    for container in seen.inventory.running():
+        if container.process is None:
+            detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
+            yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)

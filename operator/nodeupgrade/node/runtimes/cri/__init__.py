@@ -1,0 +1,1 @@
+"""What runtimes that speak the CRI share."""

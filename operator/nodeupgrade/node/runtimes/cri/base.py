@@ -1,0 +1,160 @@
+"""What runtimes have in common, of the port ContainerRuntime (ports.runtime)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.errors import Transient
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.processes.programs import NodeProgram
+from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.cri.client import CriClient
+from nodeupgrade.node.runtimes.cri.connection import Connection, Unimplemented
+from nodeupgrade.node.runtimes.cri.hash_text import HashStore
+from nodeupgrade.node.runtimes.description import (
+    RestartTuning,
+    RuntimeInfo,
+    RuntimeKind,
+    RuntimePlaces,
+    RuntimeProcess,
+)
+from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage, ContainerRuntime
+from nodeupgrade.node.runtimes.socket_clients import clients
+from nodeupgrade.node.runtimes.socket_listener import listener
+from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+
+POLL_INTERVAL = 0.005
+POLL_DEADLINE = 1.0
+INFO_LEVEL = re.compile(r'level=info|"level":"info"')
+SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
+
+
+@dataclass(eq=False)
+class NodeRuntime(ContainerRuntime):
+    """A runtime of one node, reached through its socket."""
+
+    kind: ClassVar[RuntimeKind]
+    SYSTEMDS_SOCKET_STAYS: ClassVar = True
+    """Whether a socket that systemd opens for the runtime outlives its restart."""
+
+    socket: Path  # as this process sees it
+    _: KW_ONLY
+    processes: ProcessTable
+    files: HostFiles
+    services: ServiceManager
+    prefix: tuple[str, ...] = ()  # of commands that run the runtime's program, such as ``("chroot", "/host")`` in a pod
+    timeout: float = 10.0  # seconds for one call
+    patience: float = 2.0  # seconds for which a read is repeated while the runtime is unavailable
+    program: NodeProgram = field(init=False)
+    store: HashStore[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Build what the runtime is reached with, and its program and store."""
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        return self.store.before_images(ids)
+
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        self.store.rewrite(changes)
+
+    def restore(self, image: BeforeImage) -> None:
+        self.store.restore(image)
+
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
+        """Do nothing: a starting runtime asks about every container that it finds running."""
+        return frozenset()
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        return frozenset(process for process in processes if self.processes.lives(process))
+
+    def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
+        """Return who uses a socket that the runtime listens on, be it for another protocol."""
+        with_systemds = not self.SYSTEMDS_SOCKET_STAYS
+        return clients(running, inventory, self.processes, self.files, with_systemds=with_systemds)
+
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
+        """Change nothing: there is no limit of time within which monitors have to answer a starting runtime."""
+        return RestartTuning()
+
+    def _version_on_disk(self, unit: UnitStatus) -> str | None:
+        """Return the version of the program that a restart would start."""
+        return self.program.version(unit.program) if unit.program else None
+
+    def _is_down(self) -> bool:
+        return self.services.status(self.kind.unit).down
+
+
+class CriRuntime(NodeRuntime):
+    """A runtime that serves the CRI."""
+
+    METADATA: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Metadata of every call."""
+    STOP_REQUEST: ClassVar[re.Pattern[str]]
+    """Finds a request to stop or remove something in a line of the log at level info; the id is its group."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.connection = Connection(self.socket, metadata=self.METADATA, timeout=self.timeout, patience=self.patience)
+        self.cri = CriClient(self.connection)
+
+    def info(self) -> RuntimeInfo:
+        answer = self.connection.retry(self.cri.version)
+        process, unit = listener(self.socket, self.processes), self.services.status(self.kind.unit)
+        # A process that is not the unit's was started by a unit of another name, whose program is unknown.
+        of_unit = process is None or unit.main_pid == process.pid
+        return RuntimeInfo(
+            name=answer.runtime_name,
+            version=answer.runtime_version.removeprefix("v"),
+            cri_versions=tuple(version.value for version in self.cri.served()),
+            binary_version=self._version_on_disk(unit) if of_unit else None,
+            cgroup_driver=self.cri.cgroup_driver(),
+            process=process,
+            places=self._places(),
+            images=self.cri.image_filesystem(),
+        )
+
+    def _places(self) -> RuntimePlaces | None:
+        raise NotImplementedError
+
+    def _listed(self) -> tuple[tuple[pb.Container, ...], tuple[pb.PodSandbox, ...]]:
+        """List all containers and sandboxes, in two calls at the same moment."""
+        get_containers, get_sandboxes = self.cri.start_containers(), self.cri.start_sandboxes()
+        return tuple(get_containers().containers), tuple(get_sandboxes().items)
+
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
+        """Return ``None`` if the log is inconclusive: it has no line at level info, or lines were dropped."""
+        stopped: set[str] = set()
+        logs_info = False
+        for line in log:
+            if SUPPRESSED.search(line):
+                return None
+            logs_info = logs_info or INFO_LEVEL.search(line) is not None
+            if (found := self.STOP_REQUEST.search(line)) is not None:
+                stopped.add(found.group(1))
+        return frozenset(stopped) if logs_info else None
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Wait until a restarted runtime lists containers; an active unit does not mean that it does."""
+        self.cri.forget_served()
+        passing = (Transient, Unimplemented)
+
+        def list_once() -> None:
+            self.cri.start_containers(timeout=POLL_DEADLINE)()
+
+        try:
+            patiently(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
+        except passing as error:
+            raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it again."""
+        self.connection.close()

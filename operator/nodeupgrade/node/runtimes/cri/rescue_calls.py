@@ -1,0 +1,64 @@
+"""Shell functions with which the rescue script asks a runtime through ``curl``: gRPC is HTTP/2.
+
+See docs/decisions/rescue.md.
+"""
+
+from collections.abc import Iterable, Iterator
+from shlex import quote
+
+from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.runtimes.cri.connection import Call
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY
+from nodeupgrade.node.runtimes.cri.served_hashes import served_annotation
+from nodeupgrade.node.runtimes.inventory import StoredHashes
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+
+
+def wrong_hashes(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[bytes, ...]:
+    """Return the new hashes as they stand in the answer to a listing while the runtime serves them."""
+    return tuple(
+        served_annotation(HASH_KEY, after.container)
+        for image, after in changes
+        if after.container is not None and after.container != image.hashes.container
+    )
+
+
+def questions(
+    socket: str, listing: Call, wrong: Iterable[bytes], *, metadata: Iterable[tuple[str, str]] = ()
+) -> Iterator[str]:
+    """Yield the lines that define everything a RescueFragment needs, except ``restore_hashes``.
+
+    Args:
+        socket: path of the runtime's socket on the node.
+        listing: the call that lists the running containers.
+        wrong: see wrong_hashes().
+        metadata: metadata of every call.
+    """
+    headers = " ".join(f"--header '{key}: {value}'" for key, value in metadata)
+    yield f"socket={quote(socket)}"
+    yield "asks_with='a curl that speaks HTTP/2'"
+    yield "trouble=''"
+    yield from function("listing", [piped(f"call {quote(listing.path)}", listing.frame)])
+    yield from function("wrong_hashes", [piped("base64 -d", b"\n".join(wrong) + b"\n")])
+    yield LOGIC.replace("HEADERS", headers)
+
+
+LOGIC = r"""
+call() {
+    base64 -d | curl -q --noproxy '*' --silent --show-error --max-time 10 \
+        --http2-prior-knowledge --unix-socket "$socket" \
+        --header 'content-type: application/grpc' --header 'te: trailers' HEADERS \
+        --dump-header "$answers/head" --output "$answers/body" --data-binary @- "http://localhost$1" || return 1
+    status=$(sed -n 's/^grpc-status: *\([0-9]*\).*/\1/p' "$answers/head" | tail -n 1)
+    [ "$status" = 0 ]
+}
+
+serves_new_hashes() {
+    wrong_hashes > "$answers/wrong"
+    [ -s "$answers/wrong" ] && grep -qaFf "$answers/wrong" "$answers/body"
+}
+
+can_ask() {
+    curl -q --version 2> /dev/null | grep -q HTTP2
+}
+"""

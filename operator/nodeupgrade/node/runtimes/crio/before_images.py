@@ -1,0 +1,91 @@
+"""The before-image of a container of CRI-O: several files as one document. Pure."""
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.json import from_json, to_json
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+
+ENCODING = "cri-o/config+state"
+CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs."""
+
+    directory: str  # where it is on the node
+    state: bytes  # what CRI-O took its process for when it looked last
+
+    def path(self, name: str) -> PurePosixPath:
+        """Return the path of a file in the directory."""
+        return PurePosixPath(self.directory) / name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state says that it ended, so that CRI-O asks nobody about it any more.
+
+        Raises:
+            OddMetadata: the state is not what CRI-O writes.
+        """
+        try:
+            document = json.loads(self.state)
+            return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+
+    @property
+    def process(self) -> Process | None:
+        """The process; ``None`` if there is none, or it has ended.
+
+        Raises:
+            OddMetadata: the state is not what CRI-O writes.
+        """
+        try:
+            document = json.loads(self.state)
+            pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+        return None if not (pid and started) or self.ended else Process(pid=pid, started=started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredContainer(StoredState):
+    """The files that CRI-O keeps of one container and reads when it starts."""
+
+    config: bytes  # the OCI specification, with the kubelet's annotations
+    sandbox: StoredState | None = None  # the pod's own, if it has a process and was not stopped
+
+
+def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
+    """Return the before-image.
+
+    Raises:
+        OddMetadata: one of the files is not what CRI-O writes.
+    """
+    _ = stored.ended  # which reads the state
+    return BeforeImage(
+        container_id=container_id,
+        encoding=ENCODING,
+        data=json.dumps(to_json(stored, strict=True)).encode(),
+        hashes=StoredSpecification(container_id, stored.config).hashes(),
+    )
+
+
+def decoded(image: BeforeImage) -> StoredContainer:
+    """Return the files of a before-image.
+
+    Raises:
+        OddMetadata: it is not one of encoded().
+    """
+    if image.encoding != ENCODING:
+        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}")
+    try:
+        return from_json(StoredContainer, json.loads(image.data), strict=True)
+    except ValueError as error:
+        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error

@@ -1,0 +1,118 @@
+"""The part of CRI-O's configuration that decides whether it finds its containers again. Pure.
+
+A running CRI-O shows its configuration as TOML in which every setting stands. Its program prints, without starting,
+a commented TOML in which every setting that has its default is a comment; older ones print all of them.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How CRI-O asks about the containers of one runtime handler."""
+
+    path: str = ""  # of the program; empty where it is looked up
+    # directory in which the program keeps what it knows of containers, empty for CRI-O's default; None if that is
+    # unknown
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrioConfiguration:
+    """Settings of CRI-O."""
+
+    root: str  # directory of the storage
+    runroot: str  # directory of the storage's volatile part
+    driver: str  # of the storage
+    listen: str  # path of its socket
+    default_runtime: str  # name of the handler of containers that name none
+    handlers: Mapping[str, Handler]  # by name
+
+
+COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
+COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:# *\w+ = .*\n)*)", re.MULTILINE)
+HANDLER_SETTING = re.compile(r'^# *(runtime_path|runtime_root) = "([^"\n]*)"$', re.MULTILINE)
+
+
+def configured(document: Mapping[str, Any]) -> CrioConfiguration:
+    """Read a configuration in which every setting stands.
+
+    Raises:
+        KeyError, TypeError: a setting is missing, or is not of its type.
+    """
+    crio = document["crio"]
+    runtime = crio["runtime"]
+    handlers = {str(name): _handler(table) for name, table in runtime["runtimes"].items()}
+    default_runtime = _text(runtime["default_runtime"])
+    if (default := handlers.get(default_runtime)) is not None:
+        heirs = (str(name) for name, table in runtime["runtimes"].items() if table.get("inherit_default_runtime"))
+        handlers |= {name: replace(handlers[name], root=default.root) for name in heirs}
+    return CrioConfiguration(
+        root=_text(crio["root"]),
+        runroot=_text(crio["runroot"]),
+        driver=_text(crio["storage_driver"]),
+        listen=_text(crio["api"]["listen"]),
+        default_runtime=default_runtime,
+        handlers=handlers,
+    )
+
+
+def printed(text: str) -> CrioConfiguration:
+    """Read what CRI-O's program prints as its configuration.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not TOML, or a setting is missing.
+    """
+    document = tomllib.loads(text)
+    defaults = {name: tomllib.loads(f"value = {value}")["value"] for name, value in COMMENTED_SETTING.findall(text)}
+    crio = dict(document.get("crio", {}))
+    runtime = dict(crio.get("runtime", {}))
+    defaults_of = {name: dict(HANDLER_SETTING.findall(block)) for name, block in COMMENTED_HANDLER.findall(text)}
+    handlers: dict[str, Any] = defaults_of | dict(runtime.get("runtimes", {}))
+    runtime = {**_named(defaults, "default_runtime"), **runtime, "runtimes": handlers}
+    api = {**_named(defaults, "listen"), **crio.get("api", {})}
+    base = _named(defaults, "root", "runroot", "storage_driver")
+    return configured({"crio": {**base, **crio, "api": api, "runtime": runtime}})
+
+
+def harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[str]:
+    """Yield the differences for which CRI-O would take running containers for ended.
+
+    It asks the program of each container's handler whether that runs, and writes down what it hears.
+    """
+    if running.default_runtime != following.default_runtime:
+        yield (
+            f"default_runtime would be {following.default_runtime} instead of {running.default_runtime}, which knows "
+            "of no container that runs"
+        )
+    for name, now in running.handlers.items():
+        if (then := following.handlers.get(name)) is None:
+            yield f"there would be no runtime handler {name}, so that its containers would be removed"
+            continue
+        if now.path and then.path and now.path != then.path:
+            yield f"runtime handler {name} would be {then.path} instead of {now.path}"
+        if now.root is not None and then.root is not None and now.root != then.root:
+            yield (
+                f"runtime_root of runtime handler {name} would be {then.root or 'the default'} instead of "
+                f"{now.root or 'the default'}, and its program would know of no container that runs: all of them would "
+                "end; do not restart CRI-O before that is put back"
+            )
+
+
+def _handler(table: Mapping[str, object]) -> Handler:
+    root = table.get("runtime_root")
+    return Handler(path=_text(table.get("runtime_path", "")), root=None if root is None else _text(root))
+
+
+def _named(settings: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: settings[name] for name in names if name in settings}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value

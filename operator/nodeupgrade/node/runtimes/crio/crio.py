@@ -1,0 +1,115 @@
+"""The ContainerRuntime port (ports.runtime), implemented for CRI-O."""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.cri.base import CriRuntime
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_running, running
+from nodeupgrade.node.runtimes.crio import (
+    configuration,
+)
+from nodeupgrade.node.runtimes.crio.daemon import ask, silent_clients
+from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
+from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
+from nodeupgrade.node.runtimes.crio.listing import Known, to_inventory
+from nodeupgrade.node.runtimes.crio.next_start import CRIO, UNIT, CrioProgram, find_next_start, places
+from nodeupgrade.node.runtimes.crio.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.crio.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.description import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimePlaces,
+    RuntimeProcess,
+)
+from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+
+
+class CrioRuntime(CriRuntime):
+    """The CRI-O of one node: the CRI and its own HTTP, both on one socket, and the files of its storage."""
+
+    kind = CRIO
+    # CRI-O logs these at level info, its default, before it acts (server/container_stop.go, sandbox_stop.go …).
+    STOP_REQUEST = re.compile(
+        r"(?:Stopping container|Stopping pod sandbox|Removing container|Removing pod sandbox): ([0-9a-f]+)"
+    )
+
+    program: CrioProgram
+    store: SpecificationStore
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.program = CrioProgram(self.prefix)
+        self.store = SpecificationStore(self.files, self._storage)
+        self._configuration: configuration.CrioConfiguration | None = None
+        self._known = Known()
+
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+        """Make two calls, and a call for each new container and sandbox; read in ``/proc``.
+
+        PIDs are cached unless ``full``: the CRI starts each process once. The start time in ``/proc`` detects a reused
+        PID.
+        """
+        return self.connection.retry(lambda: self._inventory(full=full, addresses=addresses))
+
+    def _inventory(self, *, full: bool, addresses: bool) -> Inventory:
+        containers, sandboxes = self._listed()
+        if full:
+            self._known.pids.clear()
+        unknown = running(containers, sandboxes) - self._known.pids.keys()
+        of_containers = self.cri.container_statuses((c.id for c in containers if c.id in unknown), verbose=True)
+        of_sandboxes = self.cri.sandbox_statuses((s.id for s in sandboxes if s.id in unknown), verbose=True)
+        self._known.learn(of_containers, of_sandboxes)
+        if full:
+            of_ended = self.cri.container_statuses(c.id for c in containers if not is_running(c))
+            self._known.date(of_ended)
+            of_containers |= of_ended
+        if full or addresses:
+            of_sandboxes |= self.cri.sandbox_statuses(s.id for s in sandboxes if s.id not in of_sandboxes)
+        statuses = Statuses(
+            containers=of_containers if full else {}, sandboxes=of_sandboxes if full or addresses else {}
+        )
+        listing = Listing(containers=containers, sandboxes=sandboxes, pids=self._known.pids)
+        return to_inventory(listing, statuses, self._known, self.processes)
+
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
+        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended."""
+        return EndedRecords(self.store, self.processes.lives).reinstate(images, self.services)
+
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        return find_next_start(
+            self.files,
+            self.program,
+            unit,
+            running,
+            runs=self._asked(),
+            environment=(None if running is None else self.processes.environment(running.pid)) or {},
+        )
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        silent = self.connection.retry(lambda: silent_clients(self.socket))
+        return find_hazards(self.files, self._asked(), seen, silent=silent)
+
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        return rendered(str(self.socket), self.cri.listing_of_running(), changes)
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Start CRI-O if it was stopped."""
+        if self._is_down():
+            self.services.start(UNIT)
+        super().wait_until_answering(timeout)
+
+    def _asked(self) -> configuration.CrioConfiguration:
+        self._configuration = self.connection.retry(lambda: ask(self.socket))
+        return self._configuration
+
+    def _storage(self) -> PurePosixPath:
+        return PurePosixPath(places(self._configuration or self._asked()).root)
+
+    def _places(self) -> RuntimePlaces:
+        return places(self._asked())

@@ -1,0 +1,77 @@
+"""What the running CRI-O says about itself over HTTP, on the same socket as the CRI."""
+
+import http.client
+import re
+import time
+import tomllib
+from pathlib import Path
+
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.http_over_socket import UnixConnection
+from nodeupgrade.node.runtimes.crio import configuration
+
+TIMEOUT_SECONDS = 5.0
+CONFIG, GOROUTINES = "/config", "/debug/goroutines"
+SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.MULTILINE)
+"""The goroutine of a client of whom it is not known yet whether it speaks HTTP/1 or gRPC: it has made no call."""
+TO_CALL_SECONDS = 0.5
+"""A client that connects in order to make a call has made it by then."""
+
+
+def ask(path: Path) -> configuration.CrioConfiguration:
+    """Ask the CRI-O that listens on a socket how it is configured.
+
+    Raises:
+        Transient: it does not answer.
+        StepFailed: its answer makes no sense.
+    """
+    text = _get(path, CONFIG)
+    try:
+        found = configuration.configured(tomllib.loads(text.decode()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StepFailed(
+            f"cannot read what CRI-O says about itself on {path}: {type(error).__name__} {error}"
+        ) from error
+    if not found.root.startswith("/") or not found.driver or "/" in found.driver:
+        raise StepFailed(f"cannot tell where CRI-O keeps its containers: it names {found.root!r} and {found.driver!r}")
+    return found
+
+
+def silent_clients(path: Path, *, patience: float = TO_CALL_SECONDS) -> int:
+    """Return how many clients are connected to the CRI-O that listens on a socket without having made a call.
+
+    A CRI-O that stops waits for each of them: it tells HTTP/1 and gRPC apart by what a client says first (cmux), and
+    has no time limit for that. Told by its goroutines. A CRI-O that does not show them is taken to have no such client.
+
+    Args:
+        patience: seconds that a client has to make a call.
+
+    Raises:
+        Transient: it does not answer.
+    """
+    if not (before := _silent(path)):
+        return 0
+    time.sleep(patience)
+    return len(before & _silent(path))
+
+
+def _silent(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(SILENT.findall(_get(path, GOROUTINES).decode(errors="replace")))
+    except StepFailed:
+        return frozenset()
+
+
+def _get(path: Path, what: str) -> bytes:
+    connection = UnixConnection(path, TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", what)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(f"GET {what} on {path} failed: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise StepFailed(f"GET {what} on {path} was answered with {answer.status} {answer.reason}")
+    return body

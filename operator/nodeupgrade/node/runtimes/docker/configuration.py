@@ -1,0 +1,126 @@
+"""How dockerd would be configured at its next start: flags and daemon.json, which must not set the same thing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerdConfiguration:
+    """What matters here of dockerd's settings."""
+
+    root: str
+    exec_root: str
+    hosts: tuple[str, ...]  # where it listens
+    live_restore: bool  # whether it leaves containers alone when it starts and stops
+
+
+PROGRAM_NAME = "dockerd"
+DEFAULT_FILE = "/etc/docker/daemon.json"
+DEFAULT_ROOT = "/var/lib/docker"
+DEFAULT_EXEC_ROOT = "/var/run/docker"
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+INHERITED = "fd://"
+"""The host of a dockerd that systemd passes its socket to."""
+
+# Flags with a value, each with its name in daemon.json, and flags without one. Only what is read here.
+VALUED = {"config-file": "", "data-root": "data-root", "graph": "graph", "exec-root": "exec-root", "host": "hosts"}
+SHORT = {"-g": "--graph", "-H": "--host"}
+LIVE_RESTORE = "live-restore"
+TRUE = frozenset({"", "true", "1", "t"})
+
+
+class Unusable(ValueError):
+    """dockerd would not start with its configuration, or nobody can tell."""
+
+
+def config_file(words: tuple[str, ...]) -> str:
+    """Return the path of daemon.json, from a command line."""
+    return _flags(words).get("config-file", [DEFAULT_FILE])[-1]
+
+
+def read(words: tuple[str, ...], content: bytes | None) -> DockerdConfiguration:
+    """Read the settings.
+
+    Args:
+        words: the command line, program first.
+        content: of daemon.json; ``None`` if there is none.
+
+    Raises:
+        Unusable: dockerd would reject them.
+    """
+    flags, document = _flags(words), _document(content)
+    for flag, key in (*VALUED.items(), (LIVE_RESTORE, LIVE_RESTORE)):
+        if flag in flags and key in document:
+            raise Unusable(f"{key} is set by a flag and in daemon.json, which dockerd rejects")
+    root = _last(flags, "data-root") or _last(flags, "graph") or _text(document, "data-root", "graph") or DEFAULT_ROOT
+    listed = document.get("hosts", [])
+    if not isinstance(listed, list):
+        raise Unusable("hosts in daemon.json is not a list")
+    restore = document.get(LIVE_RESTORE, False)
+    if not isinstance(restore, bool):
+        raise Unusable(f"{LIVE_RESTORE} in daemon.json is neither true nor false")
+    return DockerdConfiguration(
+        root=root,
+        exec_root=_last(flags, "exec-root") or _text(document, "exec-root") or DEFAULT_EXEC_ROOT,
+        hosts=tuple(flags.get("host", map(str, listed))) or (DEFAULT_HOST,),
+        live_restore=restore or (_last(flags, LIVE_RESTORE) or "false").lower() in TRUE,
+    )
+
+
+def is_same_start(line: str, command: tuple[str, ...], running: tuple[str, ...]) -> bool:
+    """Report whether a unit would start dockerd as it runs.
+
+    Args:
+        line: the unit's command line with variables not expanded; they are files' content, which is compared by time.
+        command: its words, if they are known.
+        running: those of the running process.
+    """
+    if command:
+        return command == running
+    rest = iter(running)
+    return all(word in rest for word in literal(line))
+
+
+def literal(line: str) -> tuple[str, ...]:
+    """Return the words of a command line that contain no variables."""
+    return tuple(word for word in line.split() if "$" not in word)
+
+
+def _flags(words: tuple[str, ...]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    rest = list(words[1:])
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        name = SHORT.get(name, name).removeprefix("--")
+        if not equals and name in VALUED and rest:
+            value = rest.pop(0)
+        elif not equals and name == LIVE_RESTORE:
+            value = "true"
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _document(content: bytes | None) -> Mapping[str, object]:
+    try:
+        document = json.loads(content) if content else {}
+    except ValueError as error:
+        raise Unusable(f"daemon.json is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise Unusable("daemon.json is not an object")
+    return document
+
+
+def _last(flags: Mapping[str, list[str]], name: str) -> str:
+    return flags.get(name, [""])[-1]
+
+
+def _text(document: Mapping[str, object], *names: str) -> str:
+    return next((str(document[name]) for name in names if document.get(name)), "")
+
+
+def at(host: str) -> PurePosixPath | None:
+    """Return the path of the socket of a host; ``None`` if it is none of the file system."""
+    path = host.removeprefix("unix://")
+    return PurePosixPath(path) if path != host and path.startswith("/") else None

@@ -1,0 +1,148 @@
+"""The ContainerRuntime port (ports.runtime), implemented for Docker."""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.cri.base import NodeRuntime
+from nodeupgrade.node.runtimes.cri.restart_hazards import numbers
+from nodeupgrade.node.runtimes.description import (
+    NextStart,
+    RestartHazards,
+    RuntimeAtWork,
+    RuntimeInfo,
+    RuntimePlaces,
+    RuntimeProcess,
+)
+from nodeupgrade.node.runtimes.docker import stopping
+from nodeupgrade.node.runtimes.docker.client import Document, EngineClient
+from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
+from nodeupgrade.node.runtimes.docker.listing import Details, details, is_running, to_inventory
+from nodeupgrade.node.runtimes.docker.next_start import DOCKER, UNIT, DockerdProgram, configured, find_next_start, real
+from nodeupgrade.node.runtimes.docker.process import listener
+from nodeupgrade.node.runtimes.docker.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+from nodeupgrade.node.runtimes.runtime import BeforeImage
+
+POLL_INTERVAL = 0.01
+POLL_DEADLINE = 1.0
+
+
+class DockerRuntime(NodeRuntime):
+    """The Docker of one node, reached through its own socket.
+
+    A kubelet with dockershim serves the CRI itself, so that there is none while it is down. What dockershim would
+    answer is in dockerd's labels and names.
+    """
+
+    kind = DOCKER
+    SYSTEMDS_SOCKET_STAYS = False
+
+    program: DockerdProgram
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._endpoint = real(self.files, str(self.files.on_node(self.socket)))
+        self._engine = EngineClient(self.socket, timeout=self.timeout, patience=self.patience)
+        self.program = DockerdProgram(self.prefix)
+        self.store = LabelStore(files=self.files, root=self._root, stop=self._stop, stopped=self._is_down)
+        self._known: dict[str, Details] = {}
+        self._last_root: PurePosixPath | None = None
+
+    def info(self) -> RuntimeInfo:
+        about, version = self._engine.read("/info"), str(self._engine.read("/version").get("Version", ""))
+        unit = self.services.status(UNIT)
+        process = listener(self._endpoint, unit.main_pid, self.processes, self.files)
+        return RuntimeInfo(
+            name=self.kind.name,
+            version=version,
+            cri_versions=(),
+            binary_version=self._version_on_disk(unit),
+            cgroup_driver=about.get("CgroupDriver") or None,
+            process=process,
+            places=self._places(about, process),
+            objections=tuple(stopping.objections(about, numbers(version))),
+        )
+
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+        """Make one call, and one for each container that has not been seen yet.
+
+        Details are cached unless ``full``: most of them never change. A cached PID belongs to a process that started at
+        another time if the container was started again.
+        """
+        listed = self._engine.containers()
+        ids = [str(entry.get("Id")) for entry in listed]
+        wanted = ids if full else [i for i, entry in zip(ids, listed, strict=True) if self._is_unknown(i, entry)]
+        for container_id, inspected in self._engine.inspect(wanted).items():
+            self._known[container_id] = details(inspected)
+        self._known = {i: known for i, known in self._known.items() if i in set(ids)}
+        return to_inventory(listed, self._known, self.processes, full=full, addresses=addresses)
+
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        return find_next_start(self.files, self.program, unit, running, self._endpoint)
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        return find_hazards(seen)
+
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:  # noqa: ARG002 - see below
+        """Return ``None``: dockerd logs requests at level debug only."""
+        return None
+
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        return rendered(self._endpoint, self._root(), changes)
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Start dockerd if it is stopped."""
+        if self._is_down():
+            for unit in stopping.units(self.services):  # the socket, too, has a limit of starts that is to be reset
+                self.services.start(unit)
+        try:
+            patiently(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
+        except Transient as error:
+            raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
+
+    def _is_unknown(self, container_id: str, listed: Document) -> bool:
+        known = self._known.get(container_id)
+        return known is None or (is_running(listed) and not known.pid)
+
+    def _stop(self) -> None:
+        stopping.stop(self.services, None if self._is_down() else self._engine.read("/info"))
+
+    def _root(self) -> PurePosixPath:
+        """Return dockerd's directory, as it says itself or, while it is stopped, as it is configured.
+
+        Raises:
+            StepFailed: it is stopped, and its configuration cannot be read.
+            Transient: it runs, and does not answer.
+        """
+        if self._last_root is None:
+            if self._is_down():
+                self._last_root = self._configured_root()
+            else:
+                self._last_root = PurePosixPath(str(self._engine.read("/info").get("DockerRootDir", "")))
+            if not self._last_root.is_absolute():
+                raise StepFailed(f"dockerd keeps its containers in {self._last_root}, which is no absolute path")
+        return self._last_root
+
+    def _configured_root(self) -> PurePosixPath:
+        start = self.next_start(unit := self.services.status(UNIT), None)
+        if start.places is None:
+            why = start.complaint or start.unknown
+            raise StepFailed(f"nobody knows where {unit.name}, which is stopped, keeps its containers: {why}")
+        return PurePosixPath(start.places.root)
+
+    def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:
+        """Return where dockerd keeps what it has; that of its state only its command line and configuration say."""
+        try:
+            found = configured(self.files, () if process is None else process.words)
+        except (ValueError, StepFailed):
+            return None
+        return RuntimePlaces(
+            root=str(about.get("DockerRootDir", "")),
+            state=str(real(self.files, found.exec_root)),
+            address=str(self._endpoint),
+        )

@@ -1,0 +1,178 @@
+"""Builds the Inventory of a node from dockerd's answers and from ``/proc``."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable, Stat
+from nodeupgrade.node.runtimes.cri.listing import in_order
+from nodeupgrade.node.runtimes.cri.served_hashes import served_hashes
+from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL, Document
+from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION
+from nodeupgrade.node.runtimes.docker.metadata import LABELS as HASH_LABELS
+from nodeupgrade.node.runtimes.docker.pod_addresses import address
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+
+CONTAINER, SANDBOX = "container", "podsandbox"
+"""Values of TYPE_LABEL."""
+LABELS = "io.kubernetes."
+SHIM = "containerd-shim"
+"""The first 15 bytes of the names of shims, of which each container has one."""
+STATES = {
+    "created": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "exited": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,
+}
+NAME = re.compile(r"/k8s_[^_]+_[^_]+_[^_]+_[^_]+_(\d+)(?:_[0-9a-f]+)?")
+"""k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT; after a conflict of names, a number more."""
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What only the details of a container show. All but the end stays as it is once the container runs."""
+
+    created_at: int  # nanoseconds since the epoch, as is ``started_at``
+    pid: int  # of its first process; 0 unless it runs
+    started_at: int | None
+    exit_code: int
+
+
+def details(inspected: Document) -> Details:
+    """Read the details of a container.
+
+    Raises:
+        StepFailed: dockerd's answer has an unknown form.
+    """
+    try:
+        state = inspected["State"]
+        return Details(
+            created_at=nanoseconds(inspected["Created"]) or 0,
+            pid=int(state["Pid"]) if state["Running"] else 0,
+            started_at=nanoseconds(state["StartedAt"]),
+            exit_code=int(state["ExitCode"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StepFailed(f"cannot read dockerd's details of a container: {error!r}") from error
+
+
+def is_running(listed: Document) -> bool:
+    """Report whether a listed container has a process."""
+    return STATES.get(str(listed.get("State"))) is ContainerState.RUNNING
+
+
+def to_inventory(
+    listed: Iterable[Document], known: Mapping[str, Details], processes: ProcessTable, *, full: bool, addresses: bool
+) -> Inventory:
+    """Build the inventory.
+
+    Args:
+        listed: the containers.
+        known: their details; what has none is left out, since it is gone.
+        processes: the node's.
+        full: include start times and exit codes, and what ``addresses`` includes.
+        addresses: include the addresses of sandboxes.
+
+    Raises:
+        StepFailed: dockerd's answer has an unknown form.
+    """
+    containers, sandboxes = [], []
+    try:
+        for entry in listed:
+            if (about := known.get(entry["Id"])) is None:
+                continue
+            if entry["Labels"].get(TYPE_LABEL) == CONTAINER:
+                containers.append(_container(entry, about, processes, full=full))
+            elif entry["Labels"].get(TYPE_LABEL) == SANDBOX:
+                sandboxes.append(_sandbox(entry, about, processes, addresses=full or addresses))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StepFailed(f"cannot read dockerd's list of containers: {error!r}") from error
+    return in_order(containers, sandboxes)
+
+
+def nanoseconds(text: str) -> int | None:
+    """Return a time as dockerd writes it in nanoseconds since 1970; ``None`` for one that never came.
+
+    Raises:
+        ValueError: this is no time.
+    """
+    if (found := TIME.fullmatch(text)) is None:
+        raise ValueError(f"{text!r} is no time")
+    moment = datetime.fromisoformat(found[1] + ("+00:00" if found[3] == "Z" else found[3])).astimezone(UTC)
+    if moment.year <= 1:
+        return None
+    return int(moment.timestamp()) * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))
+
+
+def _container(entry: Document, about: Details, processes: ProcessTable, *, full: bool) -> ContainerInstance:
+    labels = entry["Labels"]
+    state = STATES.get(entry["State"], ContainerState.UNKNOWN)
+    stat = processes.stat(about.pid) if state is ContainerState.RUNNING else None
+    return ContainerInstance(
+        id=ContainerId(entry["Id"]),
+        name=str(labels[f"{LABELS}container.name"]),
+        sandbox_id=SandboxId(str(labels[f"{LABELS}sandbox.id"])),
+        pod=_pod(labels),
+        state=state,
+        attempt=_attempt(entry),
+        created_at=about.created_at,
+        hashes=served_hashes(labels, HASH_LABELS),
+        started_at=about.started_at if full else None,
+        process=None if stat is None else stat.process,
+        monitor=_shim(stat, processes),
+        exit_code=about.exit_code if full and state is ContainerState.EXITED else None,
+    )
+
+
+def _sandbox(entry: Document, about: Details, processes: ProcessTable, *, addresses: bool) -> SandboxInstance:
+    labels = entry["Labels"]
+    ready = is_running(entry)
+    stat = processes.stat(about.pid) if ready else None
+    host_network = entry.get("HostConfig", {}).get("NetworkMode") == "host"
+    return SandboxInstance(
+        id=SandboxId(entry["Id"]),
+        pod=_pod(labels),
+        ready=ready,
+        attempt=_attempt(entry),
+        created_at=about.created_at,
+        host_network=host_network,
+        process=None if stat is None else stat.process,
+        monitor=_shim(stat, processes),
+        ip=_ip(stat, processes, host_network=host_network) if addresses else None,
+        config_source=labels.get(f"{ANNOTATION}kubernetes.io/config.source"),
+        static_hash=labels.get(f"{ANNOTATION}kubernetes.io/config.hash"),
+    )
+
+
+def _ip(stat: Stat | None, processes: ProcessTable, *, host_network: bool) -> str:
+    """Return the address of a pod's network: Docker does not know what CNI assigned, but the kernel does."""
+    return "" if host_network or stat is None else address(processes, stat.pid)
+
+
+def _pod(labels: Mapping[str, Any]) -> PodRef:
+    return PodRef(
+        namespace=str(labels[f"{LABELS}pod.namespace"]),
+        name=str(labels[f"{LABELS}pod.name"]),
+        uid=PodUid(str(labels[f"{LABELS}pod.uid"])),
+    )
+
+
+def _attempt(entry: Document) -> int:
+    """Return the attempt, which kubelets have in the name only."""
+    found = next((match for name in entry["Names"] if (match := NAME.fullmatch(name))), None)
+    if found is None:
+        raise ValueError(f"no kubelet names a container {entry['Names']}")
+    return int(found[1])
+
+
+def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
+    """Return the parent of a process, if it is a shim; whoever adopts an orphan is not."""
+    parent = None if stat is None else processes.stat(stat.parent)
+    return parent.process if parent is not None and parent.command == SHIM else None

@@ -1,0 +1,157 @@
+"""The inventory: every container and sandbox that a runtime holds at one moment, with what identifies each instance.
+
+Whether something restarted is decided on these values only. A restart count in the API can stay at zero although
+everything was replaced, for example when a static pod gets a new UID.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.cluster.pod_restart_rules import RuledContainer
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.processes.process import Process
+
+
+class ContainerState(StrEnum):
+    """Container states of the CRI."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHashes:
+    """The hash annotations of one container, as stored; ``None`` where the annotation is absent."""
+
+    container: HashValue | None  # value of ``io.kubernetes.container.hash``
+    # value of ``io.kubernetes.container.hashWithoutResources`` (written by kubelets 1.27–1.30 with the gate
+    # InPlacePodVerticalScaling on)
+    without_resources: HashValue | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerInstance:
+    """One container as the runtime reports it."""
+
+    id: ContainerId
+    name: str
+    sandbox_id: SandboxId
+    pod: PodRef
+    state: ContainerState
+    attempt: int  # CRI attempt number; increases when the kubelet recreates the container
+    created_at: int  # nanoseconds since the epoch
+    hashes: StoredHashes
+    started_at: int | None = None  # nanoseconds since the epoch; None where the runtime was not asked
+    process: Process | None = None  # the container's init process; None unless it runs
+    # the process that supervises it for the runtime. A container's own monitor is always set. Where one monitor
+    # supervises a whole pod, it is the sandbox's, or None where the runtime was not asked.
+    monitor: Process | None = None
+    exit_code: int | None = None  # None unless the container exited and the runtime was asked
+
+    @property
+    def label(self) -> str:
+        """``namespace/pod/container``, as shown to people."""
+        return f"{self.pod}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxInstance:
+    """One pod sandbox as the runtime reports it."""
+
+    id: SandboxId
+    pod: PodRef
+    ready: bool
+    attempt: int
+    created_at: int
+    host_network: bool
+    process: Process | None = None  # the sandbox's (pause) process
+    # the process that supervises the pod for the runtime. A container that lost it looks healthy in the API, but can no
+    # longer be stopped, logged or restarted.
+    monitor: Process | None = None
+    # address that the runtime reports; empty for host-network sandboxes; None where it was not asked
+    ip: str | None = None
+    config_source: str | None = None
+    static_hash: str | None = None  # annotation ``kubernetes.io/config.hash`` of a static pod
+
+    @property
+    def is_static(self) -> bool:
+        """Report whether the pod comes from a manifest (file or URL) rather than from the API."""
+        return self.config_source in {"file", "http"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything a runtime holds for Kubernetes, in a stable order."""
+
+    containers: tuple[ContainerInstance, ...] = field(default=())
+    sandboxes: tuple[SandboxInstance, ...] = field(default=())
+
+    def running(self) -> Iterator[ContainerInstance]:
+        """Return the containers that run."""
+        return (c for c in self.containers if c.state is ContainerState.RUNNING)
+
+    def left_over(self) -> frozenset[ContainerId]:
+        """Return the containers that were created, never started, and replaced by a later one, which runs.
+
+        A kubelet whose call to start a container was lost, or that was restarted before it, creates another one. It
+        looks at the latest by time of creation only, and keeps the other as the last dead one of its name, which may
+        be as long as the pod lives (``MaxPerPodContainer``; kubelet 1.15 to 1.37).
+        """
+        runs = {(c.pod.uid, c.name): c.created_at for c in self.running()}
+        return frozenset(
+            c.id
+            for c in self.containers
+            if c.state is ContainerState.CREATED and c.created_at < runs.get((c.pod.uid, c.name), 0)
+        )
+
+    def without(self, pods: frozenset[PodUid]) -> "Inventory":
+        """Return it without everything that belongs to these pods."""
+        return Inventory(
+            containers=tuple(c for c in self.containers if c.pod.uid not in pods),
+            sandboxes=tuple(s for s in self.sandboxes if s.pod.uid not in pods),
+        )
+
+    def shared(self) -> frozenset[Process]:
+        """Return the processes that are shown for more than one instance.
+
+        Where a pod runs in a virtual machine or in a kernel of its own (Kata, gVisor), that is one process for all of
+        its containers, and proves of none that it runs.
+        """
+        shown = Counter((*(c.process for c in self.containers), *(s.process for s in self.sandboxes)))
+        return frozenset(process for process, times in shown.items() if process is not None and times > 1)
+
+    def container(self, container_id: ContainerId) -> ContainerInstance | None:
+        """Return the container with this id, if the runtime still holds it."""
+        return next((c for c in self.containers if c.id == container_id), None)
+
+    def sandbox(self, sandbox_id: SandboxId) -> SandboxInstance | None:
+        """Return the sandbox with this id, if the runtime still holds it."""
+        return next((s for s in self.sandboxes if s.id == sandbox_id), None)
+
+
+def restarting(
+    containers: Iterable[RuledContainer], pod: PodUid, listed: Iterable[ContainerInstance]
+) -> Iterator[ContainerInstance]:
+    """Yield the ended containers of a pod whose end restarts all of its containers; those of other pods are ignored."""
+    newest = newest_of(pod, listed)
+    for container in containers:
+        ended = newest.get(container.name) if container.pod == pod else None
+        if ended is not None and _restarts_pod(container, ended):
+            yield ended
+
+
+def newest_of(pod: PodUid, listed: Iterable[ContainerInstance]) -> Mapping[str, ContainerInstance]:
+    """Return the newest instance of each container of a pod, by name."""
+    return {each.name: each for each in sorted(listed, key=lambda c: c.created_at) if each.pod.uid == pod}
+
+
+def _restarts_pod(container: RuledContainer, ended: ContainerInstance) -> bool:
+    if ended.state is not ContainerState.EXITED or ended.exit_code is None:
+        return False
+    rule = container.rule_for(ended.exit_code)
+    return rule is not None and rule.whole_pod

@@ -1,0 +1,1 @@
+"""The shield between a kubelet and its runtime."""

@@ -1,0 +1,157 @@
+"""The shield: ``python -m nodeupgrade.node.shield.process``, started by systemd.
+
+Passes on every call of the kubelet to the runtime, except those that would end what ran before the upgrade. The
+executor raises and lowers it. The process raises it again after a restart of the runtime or of itself, and lowers it
+when it is stopped; then it serves the kubelet's calls under way to their end.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.logs import log_to_stderr
+from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
+from nodeupgrade.node.host.systemd.notify import notify_ready
+from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
+from nodeupgrade.node.runtimes.socket_listener import open_listener
+from nodeupgrade.node.shield.call_judge import CallGuard
+from nodeupgrade.node.shield.door import Front
+from nodeupgrade.node.shield.proxy import Proxy
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.socket_exchange import STATE, Exchange
+from nodeupgrade.node.shield.wiring import front_of, guard_of
+
+LOOK_SECONDS = 0.1
+GRACE = 5.0
+"""Seconds that streams, and calls of others than the kubelet, have to end after the shield was lowered."""
+
+log = structlog.get_logger()
+
+
+def main() -> int:
+    """Serve the unfinished run's shield until SIGTERM; without such a run, lower a shield that was left."""
+    options = argparse.ArgumentParser(description="Stand between a node's kubelet and its runtime.")
+    options.add_argument("--socket", type=Path, required=True, help="the runtime's")
+    options.add_argument("--runs", type=Path, default=Path(RUNS), help="directory of the node's runs")
+    options.add_argument("--state", type=Path, default=STATE, help="the node's /run")
+    options.add_argument("--patience", type=float, default=EXCUSE_SECONDS, help="seconds to wait for an excuse")
+    given = options.parse_args()
+    exchange = Exchange(given.socket, given.state)
+    runs = RunStore(given.runs)
+    try:
+        run = runs.unfinished()
+        plan = None if run is None else runs.require_plan(run)
+    except Inconsistent as error:
+        log.critical("cannot tell what to protect", error=str(error))
+        _succeeds(exchange.clear)
+        return EXIT_NEEDS_A_HUMAN
+    if plan is None:
+        log.info("no_unfinished_run")
+        lowered = _succeeds(exchange.clear)
+        notify_ready()
+        return 0 if lowered else 1
+    front = front_of(plan, exchange)
+    guard = guard_of(plan, runs, exchange, front, state=given.state, patience=given.patience)
+    return asyncio.run(_serve(plan, exchange, front, guard))
+
+
+async def _serve(
+    plan: RunPlan,
+    exchange: Exchange,
+    front: Front,
+    guard: CallGuard,
+) -> int:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    proxy = Proxy(front.server, exchange.upstream, guard)
+    await proxy.start()
+    await front.open()
+    await _raise_again(exchange)
+    notify_ready()
+    log.info("shield_serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
+    gc.freeze()
+    watches = [asyncio.ensure_future(_watch(exchange))]
+    if plan.shield is not None and plan.shield.steps_aside:
+        watches.append(asyncio.ensure_future(_step_aside(exchange)))
+    await told.wait()
+    guard.switch_off()
+    for watch in watches:
+        watch.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
+    lowered = await asyncio.to_thread(_succeeds, exchange.lower)
+    front.close()
+    serves_on = ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on
+    # Whoever stopped it must learn at once that the runtime's path still leads here, and not when the last call ends.
+    await proxy.stop(serves_on if lowered else GRACE, GRACE)
+    await asyncio.sleep(0)
+    front.hang_up()
+    front.clear()
+    log.info("shield_ended", run=plan.run_id, lowered=lowered)
+    return 0 if lowered else 1
+
+
+async def _watch(exchange: Exchange) -> None:
+    """Raise the shield again whenever the runtime has taken its path back and is done with it."""
+    seen: tuple[int, ...] | None = None
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        last, seen = seen, exchange.look()
+        if seen is not None and seen == last:
+            await _raise_again(exchange)
+
+
+async def _step_aside(exchange: Exchange) -> None:
+    """Leave the runtime's path as soon as the runtime has ended: it would find it taken when it starts again."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if exchange.raised():
+            runtime = await asyncio.to_thread(open_listener, exchange.upstream())
+            if runtime is not None:
+                await _end_of(runtime)
+            await asyncio.to_thread(_succeeds, exchange.step_aside)
+
+
+async def _end_of(process: int) -> None:
+    """Wait until a process has ended, by its file descriptor, and close that."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(process, over.set)
+    try:
+        await over.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
+
+
+async def _raise_again(exchange: Exchange) -> None:
+    if exchange.look() is None:
+        return
+    try:
+        await asyncio.to_thread(exchange.raise_again)
+        log.info("shield_raised", socket=str(exchange.path))
+    except StepFailed as error:
+        log.info("shield_raise_failed", why=str(error))
+
+
+def _succeeds(lower: Callable[[], None]) -> bool:
+    try:
+        lower()
+    except StepFailed as error:
+        log.warning("shield_lowering_failed", error=str(error))
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What the shield's process tells the executor: refused calls, restarts by rules of pods, and how many calls wait."""
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.shield.rules import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+
+CLOCK = NodeClock(ProcessTable())
+
+
+class ShieldRecords:
+    """What happened since the node's boot, in files that do not outlive it.
+
+    Calls that are held back are counted by the size of an empty file, so that their number is written by one system
+    call. A refused call whose line cannot be written because there is no space leaves a NUL, by which an existing file
+    can grow all the same: that something was refused must not get lost. Restarts by rules are evidence in favour of the
+    kubelet: a line that cannot be read is none.
+
+    Args:
+        state: directory of the files.
+        now: returns the present moment, the time of a refused call that left no line.
+    """
+
+    def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
+        self._waiting, self._refused, self._by_rule = (state / each.name for each in (WAITING, REFUSED, BY_RULE))
+        self._now = now
+        self._size = 0
+        self._read: tuple[RefusedCall, ...] = ()
+
+    def prepare(self) -> None:
+        """Create the log, so that later it can grow without space, and forget the calls of a process that was killed.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        append(self._refused, b"")
+        self.hold_back(0)
+
+    def hold_back(self, number: int) -> None:
+        """Write down how many calls are held back.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        descriptor = os.open(self._waiting, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def waiting(self) -> int:
+        """Return how many calls are held back."""
+        try:
+            return self._waiting.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def refuse(self, call: RefusedCall) -> None:
+        """Write down a refused call, or at least that there was one.
+
+        Raises:
+            OSError: neither can be written.
+        """
+        try:
+            append(self._refused, _line(call))
+        except OSError:
+            os.truncate(self._refused, self._refused.stat().st_size + 1)
+
+    def refused(self) -> tuple[RefusedCall, ...]:
+        """Return the refused calls, oldest first; reads only what was appended."""
+        try:
+            if self._refused.stat().st_size > self._size:
+                data = self._refused.read_bytes()[self._size :]
+                whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
+                self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
+                self._size += len(whole)
+        except FileNotFoundError:
+            return ()
+        return self._read
+
+    def allow_by_rule(self, restart: RuleRestart) -> None:
+        """Write down a container that a kubelet was allowed to restart.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        append(self._by_rule, _line(restart))
+
+    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
+        """Return the containers that a kubelet was allowed to restart, oldest first."""
+        try:
+            lines = self._by_rule.read_bytes().splitlines()
+        except FileNotFoundError:
+            return ()
+        return tuple(filter(None, map(_rule_restart, lines)))
+
+    def _parsed(self, line: bytes) -> RefusedCall:
+        """Parse a line. One that cannot be read still says that something was refused, some time before now."""
+        try:
+            return from_json(RefusedCall, json.loads(line), strict=True)
+        except (ValueError, MalformedFileError):
+            text = line.decode(errors="replace").strip()
+            label = (
+                f"something (the record cannot be read: {text})" if text else "something (there was no space for more)"
+            )
+            return RefusedCall(at="", monotonic=self._now().seconds, method="", instance="", label=label, wanted="end")
+
+
+def _line(record: RefusedCall | RuleRestart) -> bytes:
+    return json.dumps(to_json(record, strict=True)).encode() + b"\n"
+
+
+def _rule_restart(line: bytes) -> RuleRestart | None:
+    try:
+        return from_json(RuleRestart, json.loads(line), strict=True)
+    except (ValueError, MalformedFileError):
+        return None
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append to a file by a single write, so that lines of several writers never mix.
+
+    Raises:
+        OSError: not everything could be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(descriptor)

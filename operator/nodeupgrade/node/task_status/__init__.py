@@ -1,0 +1,1 @@
+"""What a NodeUpgradeTask reports of a run."""

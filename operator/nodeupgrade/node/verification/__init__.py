@@ -1,0 +1,1 @@
+"""Proof that nothing restarted."""

@@ -1,0 +1,220 @@
+"""Decide whether the new kubelet ended a container, or whether it would have ended anyway.
+
+A container that a kubelet replaces looks like one that crashed, or one whose pod was deleted. They are distinguished by
+evidence, never by likelihood, and whatever is not proven counts as damage by the kubelet:
+
+* *It ended by itself.* A kubelet can only end a container by a request to the runtime (StopContainer, StopPodSandbox),
+  and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
+  request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
+  memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
+* *It ended with the runtime.* It was connected to the runtime, which was restarted, and ended while no kubelet ran, by
+  itself; the old kubelet has seen it run, and the new one was started only afterwards. See
+  docs/decisions/runtime-clients.md.
+* *A rule of its pod restarted it.* Another container of the pod ended by itself with an exit code for which the pod
+  has all of its containers restarted. The shield saw that end before it let the kubelet stop or remove this one, and
+  wrote it down; nothing else shows the order of the two.
+* *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
+  kubelet stops the sidecars and the sandbox.
+* *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
+  kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.node.verification.ended_pods import is_over
+from nodeupgrade.node.verification.verification import Difference, DifferenceKind
+
+LOST = 255
+"""Exit code of a container of which the runtime does not know how it ended."""
+KILLED = frozenset({137, LOST})
+"""Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
+TERMINATED = 143
+"""Exit code of a SIGTERM: somebody wanted a container to end."""
+_ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
+_RESTARTS = _ENDS | {DifferenceKind.RESTARTED}
+BY_TAINT = "DeletionByTaintManager"
+"""Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Evidence besides the inventory."""
+
+    # containers and sandboxes that the runtime was requested to stop since its start; None if its log is not reliable
+    asked: frozenset[str] | None = None
+    deleted: frozenset[PodUid] = frozenset()  # pods that were deleted in the API
+    # containers that ended with the runtime, as recorded before the new kubelet was started
+    with_runtime: frozenset[ContainerId] = frozenset()
+    # containers that the shield let the kubelet restart, each with the one whose end has a rule for it
+    by_rule: Mapping[ContainerId, ContainerId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departures:
+    """Differences, divided by their cause."""
+
+    damage: tuple[Difference, ...]  # differences that the kubelet may have caused
+    ended: tuple[Difference, ...] = ()  # what ended by itself or with its pod; harmless
+
+
+def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
+    """Divide differences by whether the kubelet may have caused them."""
+    return _divided(
+        found,
+        lambda difference: (
+            difference.pod.uid in evidence.deleted
+            or difference.container in evidence.with_runtime
+            or _ended_by_itself(plan, now, difference, evidence)
+            or _restarted_by_rule(difference, evidence)
+            or _ended_with_its_pod(plan, now, difference, evidence)
+        ),
+    )
+
+
+def divide_without_kubelet(
+    plan: RunPlan, now: Inventory, found: Iterable[Difference], asked: frozenset[str] | None
+) -> Departures:
+    """Divide differences that the restart of the runtime has brought about, while no kubelet runs.
+
+    ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
+    """
+    return _divided(found, lambda difference: _ended_with_runtime(plan, now, difference, asked or frozenset()))
+
+
+def _divided(found: Iterable[Difference], is_excused: Callable[[Difference], bool]) -> Departures:
+    judged = [(difference, is_excused(difference)) for difference in found]
+    return Departures(
+        damage=tuple(difference for difference, excused in judged if not excused),
+        ended=tuple(difference for difference, excused in judged if excused),
+    )
+
+
+def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
+    """Report whether this is about a container that was connected to the runtime, and that a kubelet starts again."""
+    return any(c.id == difference.container and c.may_end_with_runtime for c in plan.containers)
+
+
+def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
+    """Report whether evidence is pending, with which all of the damage may turn out to be harmless.
+
+    The runtime may still have to report how an instance ended whose process is gone; the API server, whether a pod was
+    deleted. The latter is not waited for where the kubelet is the likely cause: one that does not recognise a container
+    creates another at once, and one that rejects pods rejects several.
+    """
+    told = [difference for difference in damage if difference.kind is not DifferenceKind.ENDING]
+    pods = {difference.pod.uid for difference in told}
+    if len(pods) > 1 or any(difference.kind is DifferenceKind.RESTARTED for difference in told):
+        return False
+    known = {container.id for container in plan.baseline.containers}
+    return not any(c.pod.uid in pods and c.id not in known for c in now.containers)
+
+
+def was_deleted(pod: Json) -> bool:
+    """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
+    return parse_pod(pod).terminating and _as_wished(pod)
+
+
+def was_removed(pod: Json) -> bool:
+    """Report the same of a pod that is gone from the API, by its last state there.
+
+    That state may lack a deletionTimestamp if there was no grace period. A pod that was over gets none, whatever was
+    asked for; but a kubelet may report a pod as over whose containers run on. A mirror pod is only a picture.
+    """
+    last = parse_pod(pod)
+    return not last.mirror and (last.terminating or not last.finished) and _as_wished(pod)
+
+
+def _as_wished(pod: Json) -> bool:
+    status = pod.get("status") or {}
+    conditions = status.get("conditions") or ()
+    return not status.get("reason") and not any(
+        c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions
+    )
+
+
+def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
+    """Report whether a container that was connected to the runtime has ended, and nobody ended it.
+
+    A runtime that is being stopped may forget a container that ends meanwhile, and end before the exit code is on disk.
+    Where the monitor of the pod lives on, nothing else loses it; see docs/decisions/runtime-clients.md.
+    """
+    if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
+        return False
+    ended = now.container(difference.container)
+    if ended is None or not may_end_with_runtime(plan, difference) or {ended.id, ended.sandbox_id} & asked:
+        return False
+    sandbox = now.sandbox(ended.sandbox_id)
+    by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
+    unknown = ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
+    return sandbox is not None and sandbox.ready and (by_itself or unknown)
+
+
+def _is_monitored(plan: RunPlan, container: ContainerInstance, sandbox: SandboxInstance | None) -> bool:
+    """Report whether one monitor supervises the whole pod, and is the same as before."""
+    before, planned = plan.baseline.sandbox(container.sandbox_id), plan.baseline.container(container.id)
+    if sandbox is None or before is None or planned is None or before.monitor is None:
+        return False
+    return sandbox.monitor == before.monitor and planned.monitor in {None, before.monitor}
+
+
+def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
+    if (
+        difference.container is None
+        or difference.kind not in {DifferenceKind.STOPPED, DifferenceKind.RESTARTED}
+        or evidence.asked is None
+    ):
+        return False
+    before = plan.baseline.container(difference.container)
+    if before is None or {before.id, before.sandbox_id} & evidence.asked:
+        return False
+    sandbox = now.sandbox(before.sandbox_id)
+    remains = _remains(before, now)
+    return (
+        sandbox is not None
+        and sandbox.ready
+        and bool(remains)
+        and not any(c.id in evidence.asked or c.exit_code is None or c.exit_code in KILLED for c in remains)
+    )
+
+
+def _restarted_by_rule(difference: Difference, evidence: Evidence) -> bool:
+    """Report whether a rule of the pod had it restarted, after the end of a container that nobody asked to end."""
+    if difference.container is None or difference.kind not in _RESTARTS:
+        return False
+    ended = evidence.by_rule.get(difference.container)
+    return ended is not None and ended not in (evidence.asked or frozenset())
+
+
+def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
+    pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
+    if pod is None or difference.kind not in _ENDS or not is_over(pod, plan.ruled, now.containers):
+        return False
+    regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
+    return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)
+
+
+def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:
+    """Report whether a container that has ended was neither stopped on request nor killed.
+
+    One that is asked to end may do so with exit code 0, too. Where the runtime does not tell who was asked, only the
+    shield shows that nobody was.
+    """
+    if evidence.asked is None:
+        return shielded and container.exit_code == 0
+    return container.id not in evidence.asked and container.exit_code not in {None, *KILLED}
+
+
+def _remains(before: ContainerInstance, now: Inventory) -> list[ContainerInstance]:
+    """Return the ended instances of a container. A kubelet keeps only the last, so the first may be gone already."""
+    return [
+        c
+        for c in now.containers
+        if (c.sandbox_id, c.name, c.state) == (before.sandbox_id, before.name, ContainerState.EXITED)
+        and c.created_at >= before.created_at
+    ]

@@ -1,1 +1,0 @@
-"""The engine's interfaces to the outside world, as Protocols. Adapters implement them, and doubles in the tests."""
