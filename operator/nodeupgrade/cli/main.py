@@ -31,7 +31,7 @@ COMMANDS = {
         Lazy("explain", "hashes", "Print which containers would restart if only the kubelet were swapped, and why."),
         Lazy(
             "verify",
-            "hashes",
+            "verify",
             "Say which kubelet versions could have stored the hashes of a node's running containers.",
         ),
         Lazy("completion", "completion", "Print the completion script for SHELL."),

@@ -2,7 +2,7 @@
 
 Nothing on the node may be changed before every check passes. A check is registered by its definition in one of these
 modules; a new kind of facts needs a line in ``_READ``. Checks that need only the API server are in
-``rollout/admission.py``. docs/generated/preflight.md lists all of them.
+``fleet/decide/admission_checks.py``. docs/generated/preflight.md lists all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +14,7 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.checks import (
     admission,
     cgroups,
+    changed_settings,
     credentials,
     drift,
     files,
@@ -30,7 +31,7 @@ from nodeupgrade.node.checks import (
     resource_managers,
     resources,
     runtime,
-    service_endpoints,
+    runtime_drift,
     startup,
     state_files,
     traffic,
@@ -48,16 +49,18 @@ _MODULES = (
     *(
         kubelet,
         runtime,
+        runtime_drift,
         units,
         pods,
         cgroups,
         resizing,
         startup,
+        changed_settings,
         credentials,
         host,
         state_files,
         probes,
-        service_endpoints,
+        traffic,
     ),
     *(drift, *_ADMITTING, pod_lifecycle, volumes, other_tools, files),
 )
