@@ -10,15 +10,15 @@ from nodeupgrade.controlplane.manager import lead
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.reader import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.leadership.campaign import ElectionClock, Elector
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.passes import NoHealth
 
 

@@ -56,7 +56,7 @@ def test_all_contracts_hold(package: Path) -> None:
         ("adapters/__init__.py", "import kopf", "kopf stays in the control plane"),
         ("adapters/systemd/__init__.py", "import grpc", "gRPC stays in the adapters that speak it"),
         (
-            "node/shield/renames.py",
+            "node/shield/socket_renaming.py",
             "import asyncio",
             "The executor raises the shield without what its process needs",
         ),

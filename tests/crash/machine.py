@@ -14,7 +14,7 @@ from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.host.files.mounted import HostFiles
 from nodeupgrade.node.journal.journal import Mark, Outcome
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.exchanged_files import staged_path
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport

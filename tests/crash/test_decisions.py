@@ -17,7 +17,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.run.machine import (
+from nodeupgrade.node.run.state_machine import (
     AskAgain,
     Decision,
     Do,

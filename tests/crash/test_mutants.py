@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from nodeupgrade.node.run.steps.order import STEPS
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run import file_exchange, newcomers, run, start_preconditions
-from nodeupgrade.node.run.machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.node.run.state_machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.node.run.steps import files, kubelet, runtime
 from nodeupgrade.node.run.steps.actions import StepActions
 from nodeupgrade.node.run.steps.before_stop import HoldPackage
+from nodeupgrade.node.run.steps.order import STEPS
 from tests.crash.harness import back, crashing, forward, joined, recorded, wrongs
 from tests.crash.states import single_strikes
 

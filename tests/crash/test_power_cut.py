@@ -19,7 +19,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files import atomic, mounted
 from nodeupgrade.node.host.files.disk import Disk
-from nodeupgrade.node.journal import file as journal_file
+from nodeupgrade.node.journal import journal_file
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from tests.crash.machine import Machine, Wreck
 from tests.doubles.node import Crash

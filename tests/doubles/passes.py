@@ -14,7 +14,7 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import FleetObjects, FleetSource, LiveFleet
+from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource, LiveFleet
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder

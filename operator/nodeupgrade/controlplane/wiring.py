@@ -17,7 +17,7 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.transport import Patience
 from nodeupgrade.cluster.kube_api import LEASES, UPGRADES, ForbiddenError, NotFoundError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
@@ -26,7 +26,7 @@ from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.monitor import HealthMonitor
 from nodeupgrade.fleet.health.probe import ClusterProbe
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
-from nodeupgrade.fleet.metrics.metrics import Metrics, State, served
+from nodeupgrade.fleet.metrics.collector import Metrics, State, served
 from nodeupgrade.fleet.notices.notifier import Notifier
 from nodeupgrade.fleet.notices.webhooks import Webhooks
 

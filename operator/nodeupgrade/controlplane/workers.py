@@ -17,7 +17,7 @@ from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS, NodeKey,
 from nodeupgrade.fleet.controllers.queue import WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_controller import RolloutController
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 
 ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
 """How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""

@@ -10,8 +10,8 @@ from .explain import HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a
 from .go.quantity import resource_amount
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
+from .kubelet_version import KubeletVersion, series_ranges
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart
 from .static import default_static_container, static_uid_may_stay
-from .version import KubeletVersion, series_ranges

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .errors import UnsupportedKubelet
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 OLDEST_MINOR = 5
 NEWEST_MINOR = 37

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from .changes import known_kubelets
 from .errors import UnhashableContainer
 from .hashing import hash_container
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 
 def detect(stored: Iterable[tuple[Mapping[str, object], str]]) -> tuple[KubeletVersion, ...]:

@@ -7,11 +7,11 @@ from .changes import BEGAN_WITH, Era, era_of, supported_minor
 from .go.digest import HashValue
 from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container
+from .kubelet_version import KubeletVersion
 from .pods import Pod, compared_containers, container_name, init_containers, pod_name, pod_spec, regular_containers
 from .qos import qos_class
 from .resize import resize_may_restart
 from .static import static_uid_may_stay
-from .version import KubeletVersion
 
 _HASHED = {
     Era.A: "the Go struct's text with Adler-32",

@@ -11,7 +11,7 @@ from .changes import Era, era_of_minor, supported_minor
 from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
 from .go import gojson, spew, values
 from .go.digest import HashValue, fnv1a, fnv1a_of_printed_bytes, stored_form
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 
 def hash_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:

@@ -6,7 +6,7 @@ from . import changes
 from .changes import supported_minor
 from .errors import Misfit, UnreadablePod
 from .go import values
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 Pod = Mapping[str, object]
 Container = Mapping[str, object]

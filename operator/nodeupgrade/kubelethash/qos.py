@@ -13,8 +13,8 @@ from . import changes
 from .changes import supported_minor
 from .errors import Misfit, UnreadablePod
 from .go import values
+from .kubelet_version import KubeletVersion
 from .pods import Container, Pod, container_name, init_containers, pod_name, pod_spec, regular_containers
-from .version import KubeletVersion
 
 Amounts = dict[str, Fraction]
 Requirement = tuple[str, Mapping[str, object], tuple[str, ...]]

@@ -7,7 +7,7 @@ from .changes import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
 from .go.quantity import resource_amount
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 _RESIZED = ("cpu", "memory")
 

@@ -7,7 +7,7 @@ from . import changes
 from .changes import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
-from .version import KubeletVersion
+from .kubelet_version import KubeletVersion
 
 _TAG_OR_DIGEST = re.compile(r"(?P<repository>.*?)(?::(?P<tag>[\w][\w.-]*))?(?P<digest>@.+)?", re.ASCII)
 _HOOKS = frozenset({"postStart", "preStop"})

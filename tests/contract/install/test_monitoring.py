@@ -21,8 +21,8 @@ from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
+from nodeupgrade.fleet.metrics.collector import served
 from nodeupgrade.fleet.metrics.definitions import METRICS, MetricKind
-from nodeupgrade.fleet.metrics.metrics import served
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.contract.kube.conftest import ROOT

@@ -24,7 +24,7 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.decide.planner import plan
 from tests.contract.kube.apiserver import running

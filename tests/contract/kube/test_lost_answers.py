@@ -18,7 +18,7 @@ from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, R
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from tests.contract.conftest import forget_upgrades
 from tests.contract.kube.apiserver import ApiServer

@@ -21,7 +21,7 @@ from nodeupgrade.node.host.files.mounted import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import SHIELD
 from nodeupgrade.node.own_places import RUNS, STATE
 from nodeupgrade.node.plan.plan import ShieldPlan

@@ -26,7 +26,7 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
 from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
 from nodeupgrade.node.journal.journal import Mark
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER
 from nodeupgrade.node.own_places import RUNS, bundles_on
 from nodeupgrade.node.plan.derived_uids import RECORD

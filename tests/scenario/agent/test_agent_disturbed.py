@@ -16,7 +16,7 @@ from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError, WatchE
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
 from tests.doubles.node import Behaviour, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program

@@ -14,8 +14,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approved_settings import approval
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.node.journal.file import FileJournal
-from nodeupgrade.node.journal.runs import PLAN, RunStore
+from nodeupgrade.node.journal.journal_file import FileJournal
+from nodeupgrade.node.journal.run_directories import PLAN, RunStore
 from tests.doubles.node.containers.pods import manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 

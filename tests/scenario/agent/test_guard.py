@@ -13,7 +13,7 @@ from nodeupgrade.api.task.status import GuardState, TaskPhase
 from nodeupgrade.cluster.kube_api import UnavailableError
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.agent.readiness_guard import Guard
+from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node.services import SimulatedServices
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill

@@ -21,8 +21,8 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.reader import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME

@@ -16,8 +16,8 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.reader import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.controllers.result import Result
 from tests.doubles.kube import InMemoryKube

@@ -15,7 +15,7 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import NODES, UPGRADES, UnavailableError
 from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.controllers import snapshots
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, snapshots_of

@@ -18,7 +18,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers import event_keys, node_controller, queue, rollout_controller
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.decide import flight, planner
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import merged
 from tests.doubles.passes import snapshots_of

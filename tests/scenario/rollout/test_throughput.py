@@ -18,15 +18,15 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import EVENTS, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.reader import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME, NODE_LOOK
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_agents import SimulatedAgents
 from tests.doubles.kube_fleet import FleetSimulator

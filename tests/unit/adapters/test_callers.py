@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.shield.caller_names import UNKNOWN, described
-from nodeupgrade.node.shield.door import Front
+from nodeupgrade.node.shield.connections import Front
 
 SIZE = 8 * 1024 * 1024
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -13,10 +13,10 @@ import pytest
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
-from nodeupgrade.node.journal.file import FileJournal, read_journal
 from nodeupgrade.node.journal.journal import Journal, Mark, Record, render
+from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import BusyError
-from nodeupgrade.node.journal.runs import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 

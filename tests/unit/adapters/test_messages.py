@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 

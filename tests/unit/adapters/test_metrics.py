@@ -20,8 +20,8 @@ from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.fleet.caches.informer import Relist
 from nodeupgrade.fleet.caches.object_cache import Informer
 from nodeupgrade.fleet.controllers.result import Result
+from nodeupgrade.fleet.metrics.collector import Metrics, State, served
 from nodeupgrade.fleet.metrics.definitions import METRICS, NAMED_NODES
-from nodeupgrade.fleet.metrics.metrics import Metrics, State, served
 from tests.doubles.kube_fleet import Part
 from tests.scenario.agent.given import upgrade_task
 from tests.scenario.rollout.harness import Scene

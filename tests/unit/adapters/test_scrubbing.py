@@ -9,9 +9,9 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.journal.file import FileJournal, read_journal
 from nodeupgrade.node.journal.journal import Journal, Mark, Record
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, plan_for, pod_json

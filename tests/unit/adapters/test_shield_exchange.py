@@ -13,9 +13,9 @@ import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.shield.records import ShieldRecords
-from nodeupgrade.node.shield.renames import accepts
 from nodeupgrade.node.shield.rules import REFUSED, RefusedCall
 from nodeupgrade.node.shield.socket_exchange import Exchange, HostShield
+from nodeupgrade.node.shield.socket_renaming import accepts
 from tests.unit.adapters.shield_sockets import KEPT, RUNTIME, SHIELD, Killed, Mortal, Rig, fresh
 
 LOCKING = """
@@ -294,6 +294,8 @@ def test_a_line_that_cannot_be_read_counts_and_a_part_of_one_does_not(tmp_path: 
 
 
 def test_the_executor_imports_it_without_grpc() -> None:
-    program = "import sys, nodeupgrade.node.shield.renames; print({'grpc', 'google', 'asyncio'} & {*sys.modules})"
+    program = (
+        "import sys, nodeupgrade.node.shield.socket_renaming; print({'grpc', 'google', 'asyncio'} & {*sys.modules})"
+    )
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     assert seen.stdout.strip() == "set()"

@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.socket_exchange import HostShield

@@ -11,8 +11,8 @@ from nodeupgrade.node.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.mounted import HostFiles
 from nodeupgrade.node.host.packages.dpkg import STATUS, Package
-from nodeupgrade.node.journal.file import FileJournal
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.journal_file import FileJournal
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
 from nodeupgrade.node.wiring import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT

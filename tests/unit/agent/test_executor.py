@@ -12,7 +12,7 @@ from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import process, units
 from nodeupgrade.node.host.files.mounted import HostFiles
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from tests.doubles.node import SimulatedNode, plan_for, pod_json

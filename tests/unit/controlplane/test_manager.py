@@ -13,7 +13,7 @@ from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.wiring import OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
 

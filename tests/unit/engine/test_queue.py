@@ -16,7 +16,7 @@ from nodeupgrade.fleet.actions import Hold, Release, Wait
 from nodeupgrade.fleet.controllers.event_keys import GATHERING_SECONDS, IN_FLIGHT_SECONDS, NodeKey, Queues
 from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.metrics.metrics import Metrics
+from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.scenario.rollout.harness import upgrade_object
 
 NODE = NodeName("a")

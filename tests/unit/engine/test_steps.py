@@ -1,7 +1,6 @@
 """What every step owes: done twice is done once, undone twice is undone once, and undo mirrors do."""
 
 import pytest
-from nodeupgrade.node.run.steps.order import STEPS
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
@@ -11,6 +10,7 @@ from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
 from nodeupgrade.node.run.run import NodeRun
 from nodeupgrade.node.run.steps.kubelet import SwapBinary
+from nodeupgrade.node.run.steps.order import STEPS
 from tests.doubles.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from tests.doubles.node.planning import BACKUP

@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.api.values import Verdict
-from nodeupgrade.fleet.decide.budgets import slots
+from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WaveRoster
 

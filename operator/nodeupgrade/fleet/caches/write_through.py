@@ -8,7 +8,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import ConflictError, NotFoundError, Page, Resource, UnavailableError, WatchEvent
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.fleet.caches.reader import InformedFleet
+from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 
 
 class WriteThrough(TypedKube):

@@ -16,7 +16,7 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.reader import FleetSource
+from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.checks import HealthReading

@@ -18,7 +18,7 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.fleet.agents.manifests import view_agent
-from nodeupgrade.fleet.caches.reader import FleetSource
+from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.cordons.cordons import cordon_patch, uncordon, withdraw
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned, restore_or_wait

@@ -5,18 +5,18 @@ They narrow the same list one after the other, so that the tightest decides and 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import assert_never
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunVerdict
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction
-from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
+from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.fleet.decide import gates
+from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.overlap import queued
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
@@ -115,39 +115,6 @@ def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
         limit = slots(rule, limit, _successes(wave))
     return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
-
-
-def slots(growth: Growth, limit: int, outcomes: Iterable[bool]) -> int:
-    """Return how many nodes of a wave may be in flight at the same time.
-
-    Args:
-        growth: The rule.
-        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
-        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
-    """
-    if growth.type is GrowthType.FIXED:
-        return limit
-    ceiling = limit if growth.cap is None else max(1, min(limit, growth.cap.of(limit)))
-    successes = 0
-    for succeeded in outcomes:
-        successes = successes + 1 if succeeded else 0
-    width = 1
-    while width < ceiling and successes >= width:
-        successes -= width
-        width = _next(growth, width)
-    return min(width, ceiling)
-
-
-def _next(growth: Growth, width: int) -> int:
-    match growth.type:
-        case GrowthType.LINEAR:
-            return width + growth.factor
-        case GrowthType.EXPONENTIAL:
-            return width * max(2, growth.factor)
-        case GrowthType.FIXED:
-            return width
-        case never:
-            assert_never(never)
 
 
 def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:

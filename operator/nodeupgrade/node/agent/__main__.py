@@ -11,7 +11,7 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import UnheardError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_places import RUNS, bundles_on
 from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod
 

@@ -17,8 +17,8 @@ from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.dpkg import HELD, STATUS, record_of
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import AgentRuns
-from nodeupgrade.node.journal.runs import RunStore
 from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.wiring import MountedHost, host_from_pod

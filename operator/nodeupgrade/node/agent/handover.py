@@ -18,8 +18,8 @@ from nodeupgrade.cluster.kube_api import NodeSideKube
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelethash import HashError
+from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.pod_watch import PodWatch
-from nodeupgrade.node.agent.readiness_guard import Guard
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService

@@ -16,11 +16,11 @@ from nodeupgrade.cluster.kube_api import NodeSideKube
 from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.node.agent.earlier_runs import Attempts, EarlierRuns
 from nodeupgrade.node.agent.examine import Examiner, given_up
+from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.precheck import Precheck
 from nodeupgrade.node.agent.preparation import Preparation
-from nodeupgrade.node.agent.readiness_guard import Guard
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import Released, TaskReporter
 from nodeupgrade.node.artifacts.artifacts import Artifacts

@@ -21,8 +21,8 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import failpoints
 from nodeupgrade.node.host.systemd.notify import notify_ready
 from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns
-from nodeupgrade.node.journal.runs import RunStore
 from nodeupgrade.node.own_places import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import progress_limit

@@ -7,7 +7,7 @@ whatever a crash leaves behind, the journal covers everything that was done.
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
@@ -76,10 +76,6 @@ class Record:
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-_KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
-"""Steps whose before-images hold content: stored metadata of containers, or whole files."""
-
-
 _REPEATABLE = frozenset({Mark.DONE, Mark.UNDONE, Mark.HELD})
 
 
@@ -145,27 +141,6 @@ class Journal:
         return Journal((*self.records, record))
 
 
-def scrubbed(journal: Journal) -> Journal:
-    """Return the journal of a finished run without the content of before-images, which may contain secrets.
-
-    What was done, when, to what and why is kept. A journal of a Degraded run is returned unchanged: a person needs the
-    before-images to repair the node.
-    """
-    finished = journal.finished
-    if finished is None or (finished.payload or {}).get("outcome") == Outcome.DEGRADED:
-        return journal
-    return Journal(tuple(_without_images(record) for record in journal.records))
-
-
-def _without_images(record: Record) -> Record:
-    if record.step not in _KEEPING or record.payload is None:
-        return record
-    images = record.payload.items()  # of files, or of a runtime's containers
-    return replace(
-        record, payload={name: image | {"data": ""} if isinstance(image, dict) else None for name, image in images}
-    )
-
-
 _LINES = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=True)
 
 
@@ -173,23 +148,6 @@ def render(record: Record) -> bytes:
     """Return a record as one line with a checksum, ending in a newline."""
     body = _LINES.encode(to_json(record, strict=True))
     return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
-
-
-def without_images(data: bytes) -> bytes:
-    """Return the bytes of a journal without the content of before-images; see scrubbed(). Other lines stay as they are.
-
-    If there is none to remove, the very same bytes are returned.
-
-    Raises:
-        Inconsistent: as parse().
-    """
-    journal, length = parse(data)
-    kept = scrubbed(journal)
-    if kept == journal:
-        return data
-    lines = data[:length].splitlines(keepends=True)
-    both = zip(lines, journal.records, kept.records, strict=True)
-    return b"".join(line if new is old else render(new) for line, old, new in both)
 
 
 def parse(data: bytes) -> tuple[Journal, int]:

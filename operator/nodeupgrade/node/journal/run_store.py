@@ -12,8 +12,8 @@ from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.journal_storage import JournalStore
 from nodeupgrade.node.journal.rescue_state import Rescue
-from nodeupgrade.node.journal.storage import JournalStore
 from nodeupgrade.node.plan.plan import Newcomers, RunPlan
 
 

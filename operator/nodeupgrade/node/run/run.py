@@ -16,7 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.node.journal.storage import JournalStore
+from nodeupgrade.node.journal.journal_storage import JournalStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
@@ -28,7 +28,8 @@ from nodeupgrade.node.run import (
     shield_use,
     shown_containers,
 )
-from nodeupgrade.node.run.machine import (
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.state_machine import (
     AskAgain,
     Do,
     Finish,
@@ -40,7 +41,6 @@ from nodeupgrade.node.run.machine import (
     needs_quiet,
     needs_runtime,
 )
-from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.steps.order import STEPS
 from nodeupgrade.node.run.summary import report
 from nodeupgrade.node.verification.completeness import Obstacle

@@ -12,9 +12,9 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use
 from nodeupgrade.node.run.ended_containers import recorded_ended
 from nodeupgrade.node.run.evidence import LOOK_SECONDS
-from nodeupgrade.node.run.machine import Finish
 from nodeupgrade.node.run.refused_calls import kubelet_lines
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.state_machine import Finish
 from nodeupgrade.node.run.static_pod_return import replaced
 from nodeupgrade.node.run.watch import Look, last_look
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, RefusedCall

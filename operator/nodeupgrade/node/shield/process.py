@@ -8,30 +8,27 @@ when it is stopped; then it serves the kubelet's calls under way to their end.
 import argparse
 import asyncio
 import gc
-import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.errors import Inconsistent
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.host.systemd.notify import notify_ready
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_places import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
-from nodeupgrade.node.runtimes.socket_listener import open_listener
 from nodeupgrade.node.shield.call_judge import CallGuard
-from nodeupgrade.node.shield.door import Front
+from nodeupgrade.node.shield.connections import Front
 from nodeupgrade.node.shield.proxy import Proxy
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.runtime_restarts import raise_after_restarts, raise_again, step_aside, succeeds
 from nodeupgrade.node.shield.socket_exchange import STATE, Exchange
 from nodeupgrade.node.shield.wiring import front_of, guard_of
 
-LOOK_SECONDS = 0.1
 GRACE = 5.0
 """Seconds that streams, and calls of others than the kubelet, have to end after the shield was lowered."""
 
@@ -53,11 +50,11 @@ def main() -> int:
         plan = None if run is None else runs.require_plan(run)
     except Inconsistent as error:
         log.critical("cannot tell what to protect", error=str(error))
-        _succeeds(exchange.clear)
+        succeeds(exchange.clear)
         return EXIT_NEEDS_A_HUMAN
     if plan is None:
         log.info("no_unfinished_run")
-        lowered = _succeeds(exchange.clear)
+        lowered = succeeds(exchange.clear)
         notify_ready()
         return 0 if lowered else 1
     front = front_of(plan, exchange)
@@ -77,19 +74,19 @@ async def _serve(
     proxy = Proxy(front.server, exchange.upstream, guard)
     await proxy.start()
     await front.open()
-    await _raise_again(exchange)
+    await raise_again(exchange)
     notify_ready()
     log.info("shield_serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
     gc.freeze()
-    watches = [asyncio.ensure_future(_watch(exchange))]
+    watches = [asyncio.ensure_future(raise_after_restarts(exchange))]
     if plan.shield is not None and plan.shield.steps_aside:
-        watches.append(asyncio.ensure_future(_step_aside(exchange)))
+        watches.append(asyncio.ensure_future(step_aside(exchange)))
     await told.wait()
     guard.switch_off()
     for watch in watches:
         watch.cancel()
     await asyncio.gather(*watches, return_exceptions=True)
-    lowered = await asyncio.to_thread(_succeeds, exchange.lower)
+    lowered = await asyncio.to_thread(succeeds, exchange.lower)
     front.close()
     serves_on = ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on
     # Whoever stopped it must learn at once that the runtime's path still leads here, and not when the last call ends.
@@ -99,57 +96,6 @@ async def _serve(
     front.clear()
     log.info("shield_ended", run=plan.run_id, lowered=lowered)
     return 0 if lowered else 1
-
-
-async def _watch(exchange: Exchange) -> None:
-    """Raise the shield again whenever the runtime has taken its path back and is done with it."""
-    seen: tuple[int, ...] | None = None
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        last, seen = seen, exchange.look()
-        if seen is not None and seen == last:
-            await _raise_again(exchange)
-
-
-async def _step_aside(exchange: Exchange) -> None:
-    """Leave the runtime's path as soon as the runtime has ended: it would find it taken when it starts again."""
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        if exchange.raised():
-            runtime = await asyncio.to_thread(open_listener, exchange.upstream())
-            if runtime is not None:
-                await _end_of(runtime)
-            await asyncio.to_thread(_succeeds, exchange.step_aside)
-
-
-async def _end_of(process: int) -> None:
-    """Wait until a process has ended, by its file descriptor, and close that."""
-    over = asyncio.Event()
-    asyncio.get_running_loop().add_reader(process, over.set)
-    try:
-        await over.wait()
-    finally:
-        asyncio.get_running_loop().remove_reader(process)
-        os.close(process)
-
-
-async def _raise_again(exchange: Exchange) -> None:
-    if exchange.look() is None:
-        return
-    try:
-        await asyncio.to_thread(exchange.raise_again)
-        log.info("shield_raised", socket=str(exchange.path))
-    except StepFailed as error:
-        log.info("shield_raise_failed", why=str(error))
-
-
-def _succeeds(lower: Callable[[], None]) -> bool:
-    try:
-        lower()
-    except StepFailed as error:
-        log.warning("shield_lowering_failed", error=str(error))
-        return False
-    return True
 
 
 if __name__ == "__main__":

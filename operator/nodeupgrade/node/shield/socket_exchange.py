@@ -19,8 +19,8 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import carried_attributes
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.shield.records import ShieldRecords, append
-from nodeupgrade.node.shield.renames import System, accepts
 from nodeupgrade.node.shield.rules import LOCK, RESTARTS
+from nodeupgrade.node.shield.socket_renaming import System, accepts
 
 Inode: TypeAlias = tuple[int, int]
 

@@ -12,12 +12,12 @@ from nodeupgrade.node.host.processes.memory import memory_in_use
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import NodeClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
-from nodeupgrade.node.journal.runs import RunStore
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.shield import caller_names
 from nodeupgrade.node.shield.backend import Upstream
 from nodeupgrade.node.shield.call_judge import CallGuard, Surroundings, containers_of
-from nodeupgrade.node.shield.door import Front
+from nodeupgrade.node.shield.connections import Front
 from nodeupgrade.node.shield.records import ShieldRecords
 from nodeupgrade.node.shield.rules import Shielded
 from nodeupgrade.node.shield.socket_exchange import Exchange

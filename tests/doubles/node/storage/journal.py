@@ -1,6 +1,7 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.node.journal.journal import Journal, Record, parse, render, without_images
+from nodeupgrade.node.journal.journal import Journal, Record, parse, render
+from nodeupgrade.node.journal.scrubbing import without_images
 from tests.doubles.node.calls import Calls
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
-from nodeupgrade.fleet.decide.budgets import slots
+from nodeupgrade.fleet.decide.growth import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
 DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)

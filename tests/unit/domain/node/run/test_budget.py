@@ -10,7 +10,7 @@ from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Record
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
-from nodeupgrade.node.run.machine import Do, Finish, Observation, Undo, decide
+from nodeupgrade.node.run.state_machine import Do, Finish, Observation, Undo, decide
 
 BOOT = BootIdentity("only")
 STEPS = tuple(Step)

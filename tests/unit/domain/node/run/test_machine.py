@@ -12,7 +12,7 @@ from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.rescue_state import Rescue
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.run.machine import (
+from nodeupgrade.node.run.state_machine import (
     UNDO_RETRY_SECONDS,
     AskAgain,
     Decision,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
 from nodeupgrade.api.json import Json
@@ -15,6 +15,7 @@ from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.fleet.agents.manifests import AgentViews
 from nodeupgrade.fleet.caches.informer import Timing
 from nodeupgrade.fleet.caches.object_cache import Delta, Informer, ObjectCache
+from nodeupgrade.fleet.caches.relevant_changes import differs
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache, known_upgrade
 
 T = TypeVar("T")
@@ -205,20 +206,12 @@ class InformedFleet(FleetSource):
         return any(informer.resource == resource for informer in self.informers)
 
     def _object_changed(self, delta: Delta[NodeView] | Delta[Task]) -> None:
-        if _differs(delta) and (changed := delta.after or delta.before) is not None:
+        if differs(delta) and (changed := delta.after or delta.before) is not None:
             self._on_change(changed.name)
 
     def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
         if delta.before != delta.after and (pod := delta.after or delta.before) is not None:
             self._on_change(pod.node)
-
-
-def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:
-    """Report whether more than the resourceVersion changed: most writes to a Node are heartbeats, which we ignore."""
-    before, after = delta.before, delta.after
-    if before is None or after is None:
-        return True
-    return replace(before, resource_version=after.resource_version) != after
 
 
 class _Views(Protocol[T_co]):

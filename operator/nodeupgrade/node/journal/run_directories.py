@@ -16,8 +16,8 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_directory
 from nodeupgrade.node.host.retries import translated
-from nodeupgrade.node.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.node.journal.messages import JOURNAL, Messages
 from nodeupgrade.node.journal.run_store import BusyError
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
