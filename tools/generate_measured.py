@@ -193,7 +193,12 @@ def _preflight(rows: Rows) -> Iterator[Sequence[str]]:
     yield "kind", "rows", "checks", "ended"
     for kind in dict.fromkeys(row["kind"] for row in rows):
         of = [row for row in rows if row["kind"] == kind]
-        yield kind, str(len(of)), str(len({row["check"] for row in of if row["check"].isidentifier()}) or NONE), _counted(of)
+        yield (
+            kind,
+            str(len(of)),
+            str(len({row["check"] for row in of if row["check"].isidentifier()}) or NONE),
+            _counted(of),
+        )
 
 
 def _kubeadm(rows: Rows) -> Iterator[Sequence[str]]:
