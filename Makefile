@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics rbac sign publish version notes pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -133,6 +133,9 @@ notes:
 chart: venv ## Generate the Helm chart from the manifests
 	$(BIN)/python -m tools.generate_chart
 
+measured: venv ## Generate docs/measured/README.md and its plots from the data beside it
+	$(BIN)/python -m tools.generate_measured
+
 metrics: venv ## Generate docs/generated/metrics.md and the Grafana dashboard
 	$(BIN)/python -m tools.generate_metrics
 	$(BIN)/python -m tools.generate_dashboard
@@ -149,7 +152,7 @@ proto: venv ## Generate the committed protobuf modules from their .proto files
 crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
 
-checks: venv ## Generate docs/generated/preflight.md from the checks and hazards
+checks: venv ## Generate docs/generated/preflight.md from the checks
 	$(BIN)/python -m tools.generate_checks
 
 pictures: venv ## Record the pictures of README.md from the tour's cluster

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
 SLOWEST = 10
-"""Seconds between two probes of the slowest pods; by hand with 30 as well (docs/measured/readiness.md)."""
+"""Seconds between two probes of the slowest pods; by hand with 30 as well (docs/measured/clients-disturbed.jsonl)."""
 
 TOLD_WITHIN = 2.0 * PATIENCE
 """Seconds from when the kubelet has detected that a container ended until the API server shows it."""

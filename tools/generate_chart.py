@@ -15,10 +15,9 @@ import yaml
 
 from tools.chart.templates import documents, template
 from tools.chart.values import Value, defaults_file, schema_of, table, values
-from tools.generated import CHECKOUT, Wanted, filled, main
+from tools.generated import CHECKOUT, Wanted, main
 
 CHART = CHECKOUT / "charts" / "nodeupgrade"
-PAGE = CHECKOUT / "docs" / "install.md"
 WRITTEN_BY_HAND = (
     ".helmignore",
     "templates/NOTES.txt",
@@ -132,9 +131,8 @@ def write(destination: Path, image: str, source: str = "") -> None:
 
 
 def wanted() -> Wanted:
-    """Return the chart of this checkout, and docs/install.md with the table of values."""
-    page = filled(PAGE.read_text(encoding="utf-8"), "values", table(chart_values()))
-    return {CHART / name: text for name, text in generated()} | {PAGE: page}
+    """Return the chart of this checkout."""
+    return {CHART / name: text for name, text in generated()}
 
 
 def there() -> set[Path]:

@@ -2,13 +2,13 @@
 
 ``make e2e-faults`` takes some six hours on one node; ``python -m e2e.faults --only PREFIX`` selects. Several nodes
 share them: a lab with ``--nodes 3 --keep``, then for each node ``--node NAME --part 1/3 --json FILE``. With ``--json``,
-what is in the file as it must be is not run again, and ``--page`` prints the rows of docs/measured/faults.md.
+what is in the file as it must be is not run again, and ``--rows`` prints it as rows of docs/measured/faults.jsonl.
 The test suite runs a part.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -46,7 +46,7 @@ NOT_YET = "nodeupgrade.test/not-yet"
 @click.option("--json", "file", type=click.Path(path_type=Path),
               help="Append a line of JSON per run to this file; skip what ended as it must there.")  # fmt: skip
 @click.option("--part", default="1/1", show_default=True, metavar="K/N", help="Every N-th fault from the K-th on.")
-@click.option("--page", is_flag=True, help="Only print what is in the file as a table in Markdown.")
+@click.option("--rows", "printing", is_flag=True, help="Only print what is in the file as rows of docs/measured.")
 def main(
     *,
     only: tuple[str, ...],
@@ -60,15 +60,15 @@ def main(
     listing: bool,
     file: Path | None,
     part: str,
-    page: bool,
+    printing: bool,
 ) -> None:
     """Try to break an upgrade on one real node.
 
     Faults of the API server and of the operator (api/, operator/) concern every node: nobody else may use the lab then.
     """
     recorded = _recorded(file)
-    if page:
-        click.echo(_page(recorded))
+    if printing:
+        click.echo("\n".join(_measured(recorded, runtime)))
         return
     first, step = (int(number) for number in part.split("/"))
     done = {row.fault for row in recorded if not row.complaints}
@@ -104,14 +104,20 @@ def _recorded(file: Path | None) -> list[Row]:
     return [last[fault.name] for fault in FAULTS if fault.name in last]
 
 
-def _page(rows: Sequence[Row]) -> str:
-    lines = ["| fault | ended as | kubelet down, s | seconds |", "|---|---|---|---|"]
+def _measured(rows: Iterable[Row], runtime: str) -> Iterator[str]:
+    """Render runs on nodes with this runtime as lines of JSON."""
     for row in rows:
         reason = re.search(r"(?:^|; )([A-Z][A-Za-z]+): ", row.notes) if row.ended != "Succeeded" else None
-        ended = f"{row.ended}, `{reason[1]}`" if reason else row.ended
-        ended += "".join(f"; **{complaint}**" for complaint in row.complaints)
-        lines.append(f"| `{row.fault}` | {ended} | {row.down or '–'} | {row.seconds:.0f} |")
-    return "\n".join(lines)
+        fields = {
+            "runtime": runtime,
+            "fault": row.fault,
+            "ended": row.ended,
+            "reason": reason and reason[1],
+            "kubelet_down_seconds": float(row.down) if row.down else None,
+            "row_seconds": round(row.seconds),
+            "complaints": list(row.complaints) or None,
+        }
+        yield json.dumps({name: value for name, value in fields.items() if value is not None}, ensure_ascii=False)
 
 
 def _member(lab: str, node: str) -> Cluster:

@@ -1,4 +1,4 @@
-"""Which checks were shown on a real node, for docs/generated/preflight.md."""
+"""Which checks are shown on a real node, and why the others are not."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -12,14 +12,15 @@ from tools import (
     generate_crds,
     generate_dashboard,
     generate_history,
+    generate_measured,
     generate_metrics,
     generate_rbac,
     generated,
 )
 
 GENERATORS = (
-    generate_crds, generate_checks, generate_history, generate_metrics, generate_dashboard, generate_rbac,
-    generate_chart,
+    generate_crds, generate_checks, generate_history, generate_measured, generate_metrics, generate_dashboard,
+    generate_rbac, generate_chart,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The chart's values, each said once: values.yaml, its JSON schema and a table of docs/install.md follow from here."""
+"""The chart's values, each said once: values.yaml, its JSON schema and the table of its README follow from here."""
 
 import textwrap
 from dataclasses import dataclass
@@ -250,7 +250,7 @@ def _closed(properties: Json) -> Json:
 
 
 def table(every: tuple[Value, ...]) -> str:
-    """Return the table of docs/install.md."""
+    """Return the table of the chart's README."""
     rows = (f"| `{value.name}` | {_told(value.default)} | {value.meaning} |" for value in every)
     return "\n".join(("| value | default | meaning |", "|---|---|---|", *rows)) + "\n"
 

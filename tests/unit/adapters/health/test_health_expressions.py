@@ -161,7 +161,7 @@ async def test_as_many_objects_as_may_be_selected_can_be_evaluated() -> None:
 
 MIB = 1024 * 1024
 OPERATOR_ITSELF = 200 * MIB
-"""More than the operator needs for 5,000 nodes (docs/measured/scale.md)."""
+"""More than the operator needs for 5,000 nodes (docs/measured/README.md)."""
 
 
 def _limit() -> int:

@@ -1,6 +1,5 @@
 """All checks: each finds something in some case under the reasons it declares; docs/generated/preflight.md lists it."""
 
-import re
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
@@ -43,7 +42,6 @@ from tests.unit.domain.node.checks import (
 from tests.unit.domain.node.checks.admission import test_admission, test_admission_records
 from tests.unit.domain.node.checks.sound import facts, readiness, traffic
 from tests.unit.domain.node.checks.start import test_clock, test_surroundings, test_volumes
-from tools import generate_checks
 
 
 def every(*modules: ModuleType) -> tuple[Check[Any], ...]:
@@ -124,13 +122,6 @@ def test_every_check_says_what_holds_and_why_it_may_not() -> None:
     for one in EVERY:
         assert one.holds.endswith("."), one.name
         assert one.reasons, one.name
-
-
-def test_of_the_facts_of_every_check_it_is_known_who_reads_them() -> None:
-    table = generate_checks.page().partition("## Facts")[2]
-    read = dict(re.findall(r"^\| `(\w+)` \| (`.+`) \|$", table, re.MULTILINE))
-
-    assert {one.facts.__name__ for one in EVERY} == read.keys()
 
 
 def test_no_two_checks_have_one_name_in_a_room() -> None:
