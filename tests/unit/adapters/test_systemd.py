@@ -117,6 +117,26 @@ def test_commands_are_told_with_all_their_words() -> None:
         commands_of("ExecStartPre", "{ something else }")
 
 
+def test_a_command_with_a_line_break_is_shown_whole(tmp_path: Path) -> None:
+    """As in ``printf "a\\nb"``, which systemd resolves when it reads the unit."""
+    shown = [
+        "ExecStartPre={ path=/bin/true ; argv[]=/bin/true ; ignore_errors=no ; start_time=[n/a] ; pid=0 }",
+        "ExecStartPre={ path=/bin/sh ; argv[]=/bin/sh -c echo a",
+        "cp /a /usr/bin/kubelet ; ignore_errors=no ; start_time=[n/a] ; pid=0 }",
+        "Result=success",
+    ]
+    status = SystemdManager(prefix=(stub(tmp_path, "\n".join(shown)),)).status("x.service")
+
+    assert [c.line for c in status.commands] == ["/bin/true", "/bin/sh -c echo a\ncp /a /usr/bin/kubelet"]
+    assert status.result == "success"
+
+
+def test_a_command_of_which_the_end_is_missing_is_not_left_out() -> None:
+    first = "{ path=/bin/true ; argv[]=/bin/true ; ignore_errors=no ; start_time=[n/a] ; pid=0 }"
+    with pytest.raises(StepFailed, match="cannot read what systemd shows as ExecStartPre"):
+        commands_of("ExecStartPre", f"{first}\n{{ path=/bin/sh ; argv[]=/bin/sh -c a")
+
+
 def fake(tmp_path: Path, script: str) -> tuple[str, ...]:
     """A prefix that runs a script instead of systemctl, with its arguments."""
     program = tmp_path / "fake"
@@ -241,8 +261,8 @@ def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
     assert start_line_of(f"{one}\n{one}") == start_line_of("") == ""
     assert assignments_of('A=1 "B=--x=2 --y" C=') == ("A=1", "B=--x=2 --y", "C=")
     assert not any("=" in each for each in assignments_of('"A=1'))
-    files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/needed (ignore_errors=no)"
-    assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/needed", True))
+    files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/is needed (ignore_errors=no)"
+    assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/is needed", True))
     assert environment_files_of("") == ()
     assert moment_of("Thu 1970-01-01 00:01:00 UTC") == 60.0
     assert (limit_of("30s"), limit_of("0"), limit_of("infinity"), limit_of("")) == ("30s", "", "", "")

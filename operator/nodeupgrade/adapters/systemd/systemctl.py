@@ -92,16 +92,19 @@ class Systemctl:
     def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
         """Return properties of a unit. Those that this version of systemd does not know are left out.
 
-        A property that is shown several times, as ExecStart may be, has one line for each.
+        A property that is shown several times, as ExecStart may be, has one line for each, or more: the words of a
+        command may contain line breaks.
 
         Raises:
             StepFailed: as for run().
         """
         lines = self.run("show", f"--property={','.join(properties)}", unit).splitlines()
-        shown: dict[str, list[str]] = {}
+        shown, name = dict[str, list[str]](), ""
         for line in lines:
-            name, _, value = line.partition("=")
-            shown.setdefault(name, []).append(value)
+            start, _, value = line.partition("=")
+            if begins := start in {*properties, OLD_ENVIRONMENT_FILES}:
+                name = start
+            shown.setdefault(name, []).append(value if begins else line)
         return {name: "\n".join(values) for name, values in shown.items()}
 
     def journal(self, invocation: str, lines: int) -> str:
@@ -146,7 +149,9 @@ EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
 EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_errors=no ; ", re.MULTILINE)
 EXEC_LINE = re.compile(r"^\{ path=\S+ ; argv\[\]=(.*?) ; ignore_errors=", re.MULTILINE)
 EXEC_COMMAND = re.compile(r"^\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.MULTILINE | re.DOTALL)
-ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(yes|no)\)")
+OLD_ENVIRONMENT_FILES = "EnvironmentFile"
+"""What systemd before 230 says where it was asked for EnvironmentFiles."""
+ENVIRONMENT_FILE = re.compile(r"(.+) \(ignore_errors=(yes|no)\)")
 ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 QUOTES = ('"', "'", "$'")
 
@@ -216,7 +221,7 @@ def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
         StepFailed: the text cannot be parsed.
     """
     matches = EXEC_COMMAND.findall(shown)
-    if shown and not matches:
+    if len(matches) != len(EXEC_PATH.findall(shown)) or bool(shown) != bool(matches):
         raise StepFailed(f"cannot read what systemd shows as {when}: {shorten(shown, 200)}")
     return tuple(
         UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in matches
