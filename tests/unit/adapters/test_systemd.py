@@ -1,5 +1,6 @@
 """systemctl that misbehaves, and what it shows."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,48 +8,61 @@ import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd import systemctl
+from nodeupgrade.node.host.systemd.environment_files import VARIABLE
 from nodeupgrade.node.host.systemd.fence import Fence
 from nodeupgrade.node.host.systemd.manager import LOG_LINES, SystemdManager, output_of
 from nodeupgrade.node.host.systemd.properties import (
     assignments_of,
-    command_of,
     commands_of,
     environment_files_of,
     limit_of,
     moment_of,
-    program_of,
-    start_line_of,
+    words_of,
 )
+from nodeupgrade.node.host.systemd.units import UnitCommand
+
+
+def shown_command(line: str, path: str = "/usr/bin/kubelet", *, may_fail: bool = False) -> str:
+    """A command as systemd shows it."""
+    ignored = "yes" if may_fail else "no"
+    return f"{{ path={path} ; argv[]={line} ; ignore_errors={ignored} ; start_time=[n/a] ; pid=0 ; status=0/0 }}"
 
 
 @pytest.mark.parametrize(
-    ("shown", "program"),
+    ("shown", "program", "line"),
     [
-        ("{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no ; pid=0 }", "/usr/bin/kubelet"),
-        ("{ path=/opt/with space/k ; argv[]=/opt/with space/k ; ignore_errors=no }", "/opt/with space/k"),
-        ("{ path=/bin/a ; argv[]=/bin/a ; }\n{ path=/bin/b ; argv[]=/bin/b ; }", ""),
-        ("", ""),
+        ([shown_command("/usr/bin/kubelet $ARGS --v=2")], "/usr/bin/kubelet", "/usr/bin/kubelet $ARGS --v=2"),
+        ([shown_command("/opt/a b/k", "/opt/a b/k")], "/opt/a b/k", "/opt/a b/k"),
+        ([shown_command("/bin/a", "/bin/a"), shown_command("/bin/b", "/bin/b")], "", ""),
+        ([], "", ""),
     ],
 )
-def test_the_program_is_told_only_where_there_is_one(shown: str, program: str) -> None:
-    assert program_of(shown) == program
+def test_the_program_is_told_only_where_there_is_one(shown: list[str], program: str, line: str, tmp_path: Path) -> None:
+    text = "\n".join(f"ExecStart={each}" for each in shown)
+    status = SystemdManager(prefix=(stub(tmp_path, text),)).status("x.service")
+
+    assert (status.program, status.start_line, len(status.commands)) == (program, line, len(shown))
+    assert status.command == (), "no words are certain here"
 
 
 @pytest.mark.parametrize(
-    ("argv", "command"),
+    ("line", "words"),
     [
         ("/usr/bin/containerd", ("/usr/bin/containerd",)),
         ("/usr/bin/containerd --config /etc/c.toml", ("/usr/bin/containerd", "--config", "/etc/c.toml")),
         ("/usr/bin/containerd $OPTIONS", ()),
+        ("/usr/bin/containerd --name %n", ()),
         ('/usr/bin/containerd --root "/var/with space"', ()),
+        ("/usr/bin/containerd --root ", ()),
         ("containerd --root /var/lib/c", ()),
+        ("", ()),
     ],
 )
-def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: tuple[str, ...]) -> None:
-    shown = f"{{ path=/usr/bin/containerd ; argv[]={argv} ; ignore_errors=no ; start_time=[n/a] ; pid=0 }}"
-    assert command_of(shown) == command
-    assert command_of(f"{shown}\n{shown}") == ()
-    assert command_of(shown.replace("ignore_errors=no", "ignore_errors=yes")) == ()
+def test_words_are_told_only_where_they_are_certain(line: str, words: tuple[str, ...]) -> None:
+    command = UnitCommand(when="ExecStart", program="/usr/bin/containerd", line=line)
+
+    assert words_of(command) == words
+    assert words_of(replace(command, may_fail=True)) == ()
 
 
 @pytest.mark.parametrize(
@@ -105,8 +119,8 @@ def test_what_a_unit_unsets_is_told(tmp_path: Path) -> None:
 
 
 def test_commands_are_told_with_all_their_words() -> None:
-    first = "{ path=/sbin/modprobe ; argv[]=/sbin/modprobe overlay ; ignore_errors=yes ; start_time=[n/a] ; pid=0 }"
-    second = "{ path=/bin/sh ; argv[]=/bin/sh -c a; b\nc ; ignore_errors=no ; start_time=[n/a] ; pid=0 }"
+    first = shown_command("/sbin/modprobe overlay", "/sbin/modprobe", may_fail=True)
+    second = shown_command("/bin/sh -c a; b\nc", "/bin/sh")
 
     assert [(c.program, c.line, c.may_fail) for c in commands_of("ExecStartPre", f"{first}\n{second}")] == [
         ("/sbin/modprobe", "/sbin/modprobe overlay", True),
@@ -115,6 +129,22 @@ def test_commands_are_told_with_all_their_words() -> None:
     assert commands_of("ExecStartPre", "") == ()
     with pytest.raises(StepFailed, match="cannot read what systemd shows as ExecStartPre"):
         commands_of("ExecStartPre", "{ something else }")
+
+
+def test_a_command_with_a_line_break_is_shown_whole(tmp_path: Path) -> None:
+    """As in ``printf "a\\nb"``, which systemd resolves when it reads the unit."""
+    lines = ["/bin/true", "/bin/sh -c echo a\ncp /a /usr/bin/kubelet"]
+    shown = [*(f"ExecStartPre={shown_command(line, line.split()[0])}" for line in lines), "Result=success"]
+    status = SystemdManager(prefix=(stub(tmp_path, "\n".join(shown)),)).status("x.service")
+
+    assert [command.line for command in status.commands] == lines
+    assert status.result == "success"
+
+
+def test_a_command_of_which_the_end_is_missing_is_not_left_out() -> None:
+    first = shown_command("/bin/true", "/bin/true")
+    with pytest.raises(StepFailed, match="cannot read what systemd shows as ExecStartPre"):
+        commands_of("ExecStartPre", f"{first}\n{{ path=/bin/sh ; argv[]=/bin/sh -c a")
 
 
 def fake(tmp_path: Path, script: str) -> tuple[str, ...]:
@@ -235,14 +265,10 @@ def test_what_stops_with_a_unit_is_told_whatever_binds_it(tmp_path: Path) -> Non
 
 
 def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
-    one = "{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet $ARGS --v=2 ; ignore_errors=no ; pid=0 }"
-
-    assert start_line_of(one) == "/usr/bin/kubelet $ARGS --v=2"
-    assert start_line_of(f"{one}\n{one}") == start_line_of("") == ""
     assert assignments_of('A=1 "B=--x=2 --y" C=') == ("A=1", "B=--x=2 --y", "C=")
     assert not any("=" in each for each in assignments_of('"A=1'))
-    files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/needed (ignore_errors=no)"
-    assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/needed", True))
+    files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/is needed (ignore_errors=no)"
+    assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/is needed", True))
     assert environment_files_of("") == ()
     assert moment_of("Thu 1970-01-01 00:01:00 UTC") == 60.0
     assert (limit_of("30s"), limit_of("0"), limit_of("infinity"), limit_of("")) == ("30s", "", "", "")
@@ -265,8 +291,13 @@ KUBEADM = "KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/b.conf --kubeconf
     ],
 )
 def test_assignments_are_split_as_each_version_shows_them(shown: str, assignments: tuple[str, ...]) -> None:
-    """Quoted from about 240 on, escaped before."""
+    """Quoted from 246 on, escaped before 234."""
     assert assignments_of(shown) == assignments
+
+
+@pytest.mark.parametrize("shown", ["[unprintable] B=1", f"{KUBEADM} B=1"], ids=["234 to 245", "219 of Red Hat"])
+def test_an_assignment_that_is_not_shown_whole_is_none(shown: str) -> None:
+    assert not all(VARIABLE.fullmatch(each.partition("=")[0]) for each in assignments_of(shown))
 
 
 @pytest.mark.parametrize("name", ["EnvironmentFiles", "EnvironmentFile"], ids=["252", "219"])

@@ -12,20 +12,19 @@ from nodeupgrade.node.host.systemd.properties import (
     assignment_of,
     assignments_of,
     awake_time_of,
-    command_of,
     commands_of,
     environment_files_of,
     limit_of,
     moment_of,
-    program_of,
-    start_line_of,
+    words_of,
 )
 from nodeupgrade.node.host.systemd.systemctl import Systemctl
-from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.host.systemd.unloaded_units import has_unread
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """What systemd runs when it starts or stops a service, in addition to ExecStart."""
+NOTHING = UnitCommand(when="ExecStart", program="", line="")
 BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
 """Units that stop when this one does; the last is known to systemd from version 249 on."""
 ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
@@ -71,6 +70,8 @@ class SystemdManager:
 
     def status(self, unit: str) -> UnitStatus:
         shown = self._show(unit)
+        starts = commands_of("ExecStart", shown.get("ExecStart", ""))
+        start = starts[0] if len(starts) == 1 else NOTHING
         return UnitStatus(
             name=unit,
             load_state=shown.get("LoadState", "not-found"),
@@ -84,14 +85,14 @@ class SystemdManager:
             bound_by=tuple(sorted({unit for key in BINDINGS for unit in shown.get(key, "").split()})),
             restarts=int(shown.get("NRestarts") or 0),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
-            program=program_of(shown.get("ExecStart", "")),
-            command=command_of(shown.get("ExecStart", "")),
-            commands=tuple(c for when in ("ExecStart", *RUN) for c in commands_of(when, shown.get(when, ""))),
+            program=start.program,
+            command=words_of(start),
+            commands=(*starts, *(c for when in RUN for c in commands_of(when, shown.get(when, "")))),
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
             environment_files=environment_files_of(shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")),
             started=awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
-            start_line=start_line_of(shown.get("ExecStart", "")),
+            start_line=start.line,
             environment=assignments_of(shown.get("Environment", "")),
             unset=assignments_of(shown.get("UnsetEnvironment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),

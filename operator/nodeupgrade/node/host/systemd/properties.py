@@ -9,11 +9,13 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.units import UnitCommand
 
-EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
-EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_errors=no ; ", re.MULTILINE)
-EXEC_LINE = re.compile(r"^\{ path=\S+ ; argv\[\]=(.*?) ; ignore_errors=", re.MULTILINE)
-EXEC_COMMAND = re.compile(r"^\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.MULTILINE | re.DOTALL)
-ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(yes|no)\)")
+EXEC_COMMAND = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.DOTALL)
+EXEC_NEXT = re.compile(r"\n(?=\{ path=)")
+AMBIGUOUS = frozenset(";\"'\\$%")
+"""A separator, quotes, escapes, variables, and specifiers, which systemd before 233 resolves only at the start."""
+OLD_ENVIRONMENT_FILES = "EnvironmentFile"
+"""What systemd before 230 says where it was asked for EnvironmentFiles."""
+ENVIRONMENT_FILE = re.compile(r"(.+) \(ignore_errors=(yes|no)\)")
 ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 QUOTES = ('"', "'", "$'")
 
@@ -23,38 +25,12 @@ def limit_of(shown: str) -> str:
     return "" if shown in {"0", "infinity", "[not set]"} else shown
 
 
-def program_of(exec_start: str) -> str:
-    """Return the program in an ExecStart as systemd shows it; empty unless there is exactly one.
-
-    For example ``{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no ; … }``.
-    """
-    programs = EXEC_PATH.findall(exec_start)
-    return programs[0] if len(programs) == 1 else ""
-
-
-def command_of(exec_start: str) -> tuple[str, ...]:
-    """Return the words of an ExecStart as systemd shows it, joined by spaces without quoting.
-
-    Empty unless there is exactly one command; empty too if a word may contain quotes or escapes, if systemd would
-    expand a word at the start, or if the program is run under a name other than its path.
-    """
-    if len(EXEC_PATH.findall(exec_start)) != 1 or (matches := EXEC_WORDS.search(exec_start)) is None:
-        return ()
-    words = tuple(matches[2].split(" "))
-    return words if words[0] == matches[1] and all(words) else ()
-
-
-def start_line_of(exec_start: str) -> str:
-    """Return the command line in an ExecStart as systemd shows it; empty unless there is exactly one."""
-    lines = EXEC_LINE.findall(exec_start)
-    return lines[0] if len(lines) == 1 else ""
-
-
 def assignments_of(shown: str) -> tuple[str, ...]:
-    r"""Split assignments such as ``A=1 "B=2 3"``; text that cannot be split gives one word that is no assignment.
+    r"""Split assignments such as ``A=1 "B=2 3"``; what cannot be told gives a word that is no assignment.
 
-    Older versions of systemd (219 for one) quote nothing. They show a blank as ``\x20``, and a backslash as ``\x5c``.
-    No assignment begins with a quote, so neither can be mistaken for the other.
+    Quotes are from 246 on. Before 234, a blank is ``\x20`` and a backslash ``\x5c``; no assignment begins with a quote,
+    so neither can be mistaken for the other. In between, a value with a blank is ``[unprintable]``, and in Red Hat's
+    219 its words cannot be told from other assignments.
     """
     if not any(word.startswith(QUOTES) for word in shown.split(" ")):
         return tuple(_unescaped(word) for word in shown.split(" ") if word)
@@ -79,15 +55,28 @@ def _unescaped(word: str) -> str:
 def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
     """Return the commands in a setting such as ExecStartPre, as systemd shows it.
 
+    For example ``{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no ; … }``.
+
     Raises:
         StepFailed: the text cannot be parsed.
     """
-    matches = EXEC_COMMAND.findall(shown)
-    if shown and not matches:
+    found = [EXEC_COMMAND.match(each) for each in EXEC_NEXT.split(shown) if shown]
+    if None in found:
         raise StepFailed(f"cannot read what systemd shows as {when}: {shorten(shown, 200)}")
     return tuple(
-        UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in matches
+        UnitCommand(when=when, program=each[1], line=each[2], may_fail=each[3] == "yes") for each in found if each
     )
+
+
+def words_of(command: UnitCommand) -> tuple[str, ...]:
+    """Return the words of a command, which systemd shows joined by spaces without quoting.
+
+    Empty if a word may contain quotes or escapes, if systemd would expand a word at the start, if the program is run
+    under a name other than its path, or if the command may fail.
+    """
+    words = tuple(command.line.split(" "))
+    known = AMBIGUOUS.isdisjoint(command.line) and all(words) and words[0] == command.program
+    return words if known and not command.may_fail else ()
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:

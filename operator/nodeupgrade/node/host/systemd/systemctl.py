@@ -7,6 +7,7 @@ from math import inf
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
 
 # SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
 # intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
@@ -84,16 +85,19 @@ class Systemctl:
     def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
         """Return properties of a unit. Those that this version of systemd does not know are left out.
 
-        A property that is shown several times, as ExecStart may be, has one line for each.
+        A property that is shown several times, as ExecStart may be, has one line for each, or more: the words of a
+        command may contain line breaks.
 
         Raises:
             StepFailed: as for run().
         """
         lines = self.run("show", f"--property={','.join(properties)}", unit).splitlines()
-        shown: dict[str, list[str]] = {}
+        shown, name = dict[str, list[str]](), ""
         for line in lines:
-            name, _, value = line.partition("=")
-            shown.setdefault(name, []).append(value)
+            start, _, value = line.partition("=")
+            if begins := start in {*properties, OLD_ENVIRONMENT_FILES}:
+                name = start
+            shown.setdefault(name, []).append(value if begins else line)
         return {name: "\n".join(values) for name, values in shown.items()}
 
     def journal(self, invocation: str, lines: int) -> str:
